@@ -129,10 +129,7 @@ def _build(
     moving = LoopConnections(databases, settings.lease_seconds, on_lost)
     logs = LogStore(databases.api)
     asked, store = JobStore(databases.api, logs), JobStore(moving.loop, LogStore(moving.loop))
-    policies = PolicyStore(databases.api)
-    access = identities.control(policies)
-    registry_tokens = identities.registry_tokens(access)
-    agent = agent_launch(settings, identities.key, registry_tokens)
+    agent = agent_launch(settings, identities.key)
     engine = engine or _engine(settings, store.service_id, agent)
     check_runtimes(settings.runtime, engine)
     metrics = Metrics()
@@ -210,6 +207,8 @@ def _build(
     )
     metrics.registry.register(ServiceGauges(SuccessStore(databases.api).newest, ops.fleet, settings.volumes))
     metrics.registry.register(HealthGauges(health.is_ok, heartbeat))
+    policies = PolicyStore(databases.api)
+    access = identities.control(policies)
     outputs = TuningOutputs(TrialStore(databases.api, logs), reported)
     pin = _package_pins(settings, identities, policies)
     jobs = Jobs(ML_V1, asked, scheduler.notify, check, outputs, pin=pin)
@@ -239,7 +238,7 @@ def _build(
         access=access,
         object_access=ObjectAccess(engine.job_at, asked, access.may, DIALECTS),
         tokens=[
-            registry_router(registry_tokens, identities.authenticator),
+            registry_router(identities.registry_tokens(access), identities.authenticator),
             token_router(identities.authenticator),
         ],
         logs=logs,

@@ -178,15 +178,15 @@ class SwarmApi:
             try:
                 found = client.inspect_service(spec["Name"])  # type: ignore[no-untyped-call]
             except NotFound:
-                self._agents_login_at = time.monotonic()
                 post(client, "/services/create", spec, headers=pull_headers(agent.pull_token()))
+                self._agents_login_at = time.monotonic()
                 return
             is_another = found["Spec"]["Labels"].get(AGENT_SPEC) != spec["Labels"][AGENT_SPEC]
             token = agent.pull_token()
             if is_another or (token and self._is_login_missing(found["ID"])):
-                self._agents_login_at = time.monotonic()
                 version, headers = {"version": str(found["Version"]["Index"])}, pull_headers(token)
                 post(client, f"/services/{found['ID']}/update", spec, params=version, headers=headers)
+                self._agents_login_at = time.monotonic()
                 return
             for item in client.secrets(filters={"label": [f"{AGENT_OF}={self._service_id}"]}):
                 if item["ID"] not in secrets.values():

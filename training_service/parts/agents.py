@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable
-from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from training_api.errors import TrainingError
 from training_api.iam.registry_wire import is_same_registry
 from training_api.job.image_ref import names_registry, parse_image_ref
 from training_service.access.agent_token import agent_token
-from training_service.access.registry_tokens import RegistryTokens
+from training_service.access.registry_tokens import own_token
 from training_service.access.signing_key import SigningKey
 from training_service.intake.metric_reader import MetricReader
 from training_service.intake.metric_stream import ReportSink, StreamReading
@@ -21,17 +20,12 @@ from training_service.intake.node_streams import NodeStreams
 from training_service.settings import EngineKind, ServiceSettings
 from training_service.store.jobs.job_store import JobStore
 
-#: An engine asks for layer after layer with the one token; the slowest pull must end before it does.
-_PULL_LIFETIME = timedelta(hours=1)
-
 
 class InvalidAuthority(TrainingError):
     """The file of ``TRAINING_AGENT_AUTHORITY`` cannot be used."""
 
 
-def agent_launch(
-    settings: ServiceSettings, key: SigningKey, registry_tokens: RegistryTokens
-) -> AgentLaunch | None:
+def agent_launch(settings: ServiceSettings, key: SigningKey) -> AgentLaunch | None:
     """
     Return what the agents are; ``None``: the service has one machine, or no image for them.
 
@@ -46,18 +40,18 @@ def agent_launch(
         folder=settings.agent_folder.rstrip("/"),
         docker_socket=settings.agent_docker_socket,
         authority=_read_authority(settings.agent_authority) if settings.agent_authority else "",
-        pull_token=_pull_token(settings, registry_tokens),
+        pull_token=_pull_token(settings, key),
     )
 
 
-def _pull_token(settings: ServiceSettings, tokens: RegistryTokens) -> Callable[[], str]:
+def _pull_token(settings: ServiceSettings, key: SigningKey) -> Callable[[], str]:
     """Return what makes a token for the agents' image; empty: its registry is another's."""
     if not settings.registry or not names_registry(settings.agent_image):
         return str
     ref = parse_image_ref(settings.agent_image)
     if not is_same_registry(ref.host, settings.registry):
         return str
-    return lambda: tokens.issue_own_pull(ref.repository, _PULL_LIFETIME).value
+    return lambda: own_token(key, ref.repository, ["pull"])
 
 
 def _read_authority(path: Path) -> str:

@@ -57,21 +57,26 @@ class OwnImage:
             if not has_image(client, name):  # another stack may have built it meanwhile
                 self._build(client, name, progress)
 
-    def push(self, client: docker.DockerClient, pushed: str, login: Mapping[str, str]) -> None:
+    def push(self, client: docker.DockerClient, pushed: str, login: Mapping[str, str]) -> str:
         """
         Push the image as ``pushed``; quick where the registry has it.
 
+        :return: its name by digest, which nobody else can give to another image.
         :raises PartFailed: the engine does not have it, or the registry refuses.
         """
         repository, _, tag = pushed.rpartition(":")
         try:
             client.images.get(self.name).tag(repository, tag)
             lines = client.images.push(repository, tag=tag, stream=True, decode=True, auth_config=dict(login))
-            problem = next((str(line["error"]) for line in lines if "error" in line), "")
+            digest, problem = "", "the engine did not say its digest"
+            for line in lines:
+                problem = str(line.get("error") or problem)
+                digest = line.get("aux", {}).get("Digest") or digest
         except docker.errors.DockerException as error:
-            problem = str(error)
-        if problem:
+            digest, problem = "", str(error)
+        if not digest:
             raise PartFailed("docker push", f"of {self.what} {pushed} failed: {problem}")
+        return f"{repository}@{digest}"
 
     def _build(self, client: docker.DockerClient, name: str, progress: Progress) -> None:
         with progress.step(f"building {self.what} {name}"):

@@ -18,7 +18,7 @@ from local_stack.parts.gateway import find_gateway
 from local_stack.parts.own_image import OwnImage
 from local_stack.parts.part import Listener, StackPart, answers_ok
 from local_stack.parts.runtime_image import image_aliases, runtime_image, runtime_images
-from local_stack.people.credentials import ensure_credentials, registry_login
+from local_stack.people.credentials import ensure_credentials, registry_login, stacks_registry_login
 from local_stack.processes.packages import find_program
 from local_stack.processes.supervisor_config import Program
 from local_stack.settings import LOOPBACK, REPOSITORY_ROOT, Part
@@ -32,7 +32,8 @@ class Training(StackPart):
     """``python -m training_service serve`` on loopback, with its jobs in a SQLite file."""
 
     name = Part.TRAINING
-    _has_agents = False
+    #: Once they can be started: their image, by digest.
+    _agent_image = ""
 
     def address(self) -> str:
         """Return the endpoint of the API."""
@@ -52,7 +53,7 @@ class Training(StackPart):
             # Jobs of containers do not need it; those of packages say that it is missing.
             self.progress.say(f"{error}; jobs of packages will fail until `make serve` can build it")
         try:
-            self._has_agents = self._prepare_agents(client)
+            self._agent_image = self._prepare_agents(client)
         except (PartFailed, OSError) as error:
             # Other jobs do not need them; tuning jobs say that they are missing.
             self.progress.say(f"{error}; tuning jobs will be refused until `make serve` can start agents")
@@ -61,18 +62,23 @@ class Training(StackPart):
         if find_program("nft") is None:
             self._install_packet_filter()
 
-    def _prepare_agents(self, client: docker.DockerClient) -> bool:
+    def _prepare_agents(self, client: docker.DockerClient) -> str:
         """
-        Make what the agents of machines need; whether the stack has agents.
+        Make what the agents of machines need; return their image, or nothing for no agents.
 
-        :raises PartFailed: their image cannot be built.
+        By digest: they are root on their machines, and others push to the project's repositories, too.
+
+        :raises PartFailed: their image cannot be built, or not be pushed.
         :raises OSError: their folder cannot be made.
         """
-        if not self.settings.is_advertised or _AGENT_IMAGE in self.settings.training_environment:
-            return False
-        self._agent.ensure(client, self.progress)
-        self.settings.agent_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return True
+        settings = self.settings
+        if not settings.is_advertised or _AGENT_IMAGE in settings.training_environment:
+            return ""
+        image = agent_image(BaseImage.name_of(settings))
+        image.ensure(client, self.progress)
+        settings.agent_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        name = image.pushed_name(settings.image_prefix)
+        return image.push(client, name, stacks_registry_login(settings, name))
 
     def _install_packet_filter(self) -> None:
         try:
@@ -113,10 +119,10 @@ class Training(StackPart):
                         self.settings.container_environment, separators=(",", ":")
                     ),
                     "TRAINING_RUNTIME_IMAGES": json.dumps(
-                        runtime_images(self._name_on_machines(self._runtime)), separators=(",", ":")
+                        runtime_images(self._runtime_name), separators=(",", ":")
                     ),
                     "TRAINING_IMAGE_ALIASES": json.dumps(
-                        image_aliases(self._name_on_machines(self._runtime)), separators=(",", ":")
+                        image_aliases(self._runtime_name), separators=(",", ":")
                     ),
                     "TRAINING_STORAGE_ENDPOINT": self.settings.object_store_url,
                     "TRAINING_KEY_DIR": str(self.settings.key_dir),
@@ -140,19 +146,14 @@ class Training(StackPart):
         ]
 
     def complete(self) -> None:
-        """Push the runtime image and that of agents, where other machines take part."""
+        """Push the runtime image, where other machines take part."""
         if not self.settings.is_advertised:
             return
-        images = [(self._runtime, "jobs of packages will fail")]
-        if self._has_agents:
-            images.append((self._agent, "machines have no agent, and trials wait,"))
         client = connect(self.settings.engine_url, timeout_seconds=BUILD_TIMEOUT_SECONDS)
         try:
-            for image, otherwise in images:
-                try:
-                    image.push(client, self._name_on_machines(image), registry_login(self.settings))
-                except PartFailed as error:
-                    self.progress.say(f"{error}; {otherwise} until `make serve` can push it")
+            self._runtime.push(client, self._runtime_name, registry_login(self.settings))
+        except PartFailed as error:
+            self.progress.say(f"{error}; jobs of packages will fail until `make serve` can push it")
         finally:
             client.close()
 
@@ -161,12 +162,10 @@ class Training(StackPart):
         return runtime_image(BaseImage.name_of(self.settings))
 
     @property
-    def _agent(self) -> OwnImage:
-        return agent_image(BaseImage.name_of(self.settings))
-
-    def _name_on_machines(self, image: OwnImage) -> str:
-        """Return under which name machines have an image: with several, that in the registry."""
-        return image.pushed_name(self.settings.image_prefix) if self.settings.is_advertised else image.name
+    def _runtime_name(self) -> str:
+        """The runtime image's name on all machines: with several, that in the registry."""
+        image, settings = self._runtime, self.settings
+        return image.pushed_name(settings.image_prefix) if settings.is_advertised else image.name
 
     def _metadata_host(self) -> str:
         """Return where containers of jobs get their tokens; empty: nowhere, as in a swarm."""
@@ -181,13 +180,13 @@ class Training(StackPart):
             # Of requests that come by the gate.
             "TRAINING_ALLOWED_HOSTS": json.dumps([str(self.settings.advertise_address)]),
             **self.settings.authorities_environment,
-            **(self._for_agents() if self._has_agents else {}),
+            **(self._for_agents() if self._agent_image else {}),
         }
 
     def _for_agents(self) -> dict[str, str]:
         """Return what the service is told of agents."""
         return {
-            _AGENT_IMAGE: self._name_on_machines(self._agent),
+            _AGENT_IMAGE: self._agent_image,
             "TRAINING_AGENT_URL": self.settings.gate_url,
             "TRAINING_AGENT_AUTHORITY": str(self.settings.authority_file),
             "TRAINING_AGENT_FOLDER": str(self.settings.agent_folder),

@@ -83,7 +83,7 @@ def test_a_build_that_fails_is_said_with_its_reason() -> None:
 class Pushing:
     """Stands for an engine that has the image: keeps what it was asked, and answers a push."""
 
-    def __init__(self, *answers: dict[str, str]) -> None:
+    def __init__(self, *answers: dict[str, Any]) -> None:
         self.acts: list[tuple[str, ...]] = []
         self._answers = answers
         self.images = SimpleNamespace(get=self._get, push=self._push)
@@ -96,9 +96,9 @@ class Pushing:
         return iter(self._answers)
 
 
-def push(engine: Pushing) -> None:
+def push(engine: Pushing) -> str:
     login, image = {"username": "u", "password": "p"}, make_image()
-    image.push(engine, image.pushed_name(PREFIX), login)  # type: ignore[arg-type]
+    return image.push(engine, image.pushed_name(PREFIX), login)  # type: ignore[arg-type]
 
 
 def test_for_other_machines_it_has_a_name_in_the_registry_by_the_same_content() -> None:
@@ -107,15 +107,18 @@ def test_for_other_machines_it_has_a_name_in_the_registry_by_the_same_content() 
     assert image.pushed_name(PREFIX) == f"{PREFIX}/container-training-kind:{image.name.rpartition(':')[2]}"
 
 
-def test_it_is_pushed_with_the_login() -> None:
-    engine = Pushing({"status": "Pushed"})
+def test_it_is_pushed_with_the_login_and_named_by_its_digest() -> None:
+    engine = Pushing({"status": "Pushed"}, {"aux": {"Tag": "1", "Digest": "sha256:0a", "Size": 1}})
 
-    push(engine)
+    assert push(engine) == f"{PREFIX}/container-training-kind@sha256:0a"
 
     repository, _, tag = make_image().pushed_name(PREFIX).rpartition(":")
     assert engine.acts == [("tag", make_image().name, repository, tag), ("push", repository, tag, "p")]
 
 
-def test_a_push_that_is_refused_says_why() -> None:
-    with pytest.raises(PartFailed, match=r"of the image of a kind .* failed: denied"):
-        push(Pushing({"status": "x"}, {"error": "denied"}))
+@pytest.mark.parametrize(
+    ("last", "why"), [({"error": "denied"}, "denied"), ({}, "the engine did not say its digest")]
+)
+def test_a_push_that_fails_says_why(last: dict[str, str], why: str) -> None:
+    with pytest.raises(PartFailed, match=rf"of the image of a kind .* failed: {why}"):
+        push(Pushing({"status": "x"}, last))

@@ -182,7 +182,7 @@ def test_with_other_machines_the_runtime_image_is_pushed_or_that_is_said(
 ) -> None:
     pushed: list[str] = []
 
-    def push(image: OwnImage, client: FakeEngine, name: str, login: dict[str, str]) -> None:
+    def push(_: OwnImage, client: FakeEngine, name: str, login: dict[str, str]) -> None:
         pushed.append(name)
         if is_refused:
             raise PartFailed("docker push", "failed")
@@ -224,25 +224,32 @@ def make_advertised(folder: Path, **told: str) -> Training:
 def test_with_other_machines_agents_have_an_image_a_folder_and_a_way_to_the_service(
     engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pushed: list[str] = []
-    monkeypatch.setattr(OwnImage, "push", lambda image, client, name, login: pushed.append(name))
+    image = agent_image(BASE)
+    name = image.pushed_name("10.0.0.5:5000/demo-project")
+    pushed: list[tuple[str, object]] = []
+
+    def push(_: OwnImage, client: FakeEngine, name: str, login: dict[str, str]) -> str:
+        pushed.append((name, login))
+        return "by-digest"
+
+    monkeypatch.setattr(OwnImage, "push", push)
+    monkeypatch.setattr(training, "stacks_registry_login", lambda settings, name: {"login for": name})
     part = make_advertised(tmp_path)
 
     part.prepare()
     told = environment_of(part)
-    part.complete()
 
-    image = agent_image(BASE)
     folder = tmp_path / "metrics" / "of-agents"
     assert f"build from {BASE}: {image.name}" in engine.acts
     assert [told[name] for name in AGENT_SETTINGS] == [
-        image.pushed_name("10.0.0.5:5000/demo-project"),
+        "by-digest",
         "https://10.0.0.5:8474",
         str(tmp_path / "machines" / "authority.pem"),
         str(folder),
     ]
     assert folder.stat().st_mode & 0o777 == 0o700
-    assert told["TRAINING_AGENT_IMAGE"] in pushed
+    # Before the service starts, so that its agents find it.
+    assert pushed == [(name, {"login for": name})]
 
 
 def test_where_the_agents_image_cannot_be_built_the_stack_goes_on_without_agents(

@@ -10,26 +10,17 @@ import jwt
 import pytest
 
 from local_stack.machines.authority import ensure_certificate
-from training_service.access.control import AccessControl
-from training_service.access.identity import Authenticator, IdentityTokens
-from training_service.access.registry_tokens import RegistryTokens
 from training_service.access.signing_key import SigningKey
 from training_service.parts.agents import InvalidAuthority, agent_launch
 from training_service.settings import EngineKind, ServiceSettings
-from training_service.store.database import open_database
-from training_service.store.policy_store import PolicyStore
 
 KEY = SigningKey.generate()
 OWN = {"agent_image": "10.0.0.5:5000/demo/agent:1", "agent_url": "https://10.0.0.5:8474"}
 
 
 def launch(**given: Any) -> Any:
-    policies = PolicyStore(open_database("sqlite://"))
-    control = AccessControl(policies, Authenticator({}, IdentityTokens(KEY)), agents=[])
-    settings = ServiceSettings.model_validate(
-        {"engine": EngineKind.SWARM, "database_url": "sqlite://", **given}
-    )
-    return agent_launch(settings, KEY, RegistryTokens(KEY, control))
+    settings = {"engine": EngineKind.SWARM, "database_url": "sqlite://", **given}
+    return agent_launch(ServiceSettings.model_validate(settings), KEY)
 
 
 def test_their_image_in_the_services_own_registry_is_pulled_with_a_token_for_it_alone() -> None:
