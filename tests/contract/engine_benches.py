@@ -135,14 +135,16 @@ class SwarmBench(DockerBench):
     tells_usage = False
 
     def __init__(self, known_image: ImageRef, manager: str) -> None:
+        service_id = new_service_id()
         super().__init__(
-            known_image, SwarmEngine(new_service_id(), manager, stop_grace_seconds=1, prepare_seconds=300)
+            known_image, SwarmEngine(service_id, manager, stop_grace_seconds=1, prepare_seconds=300)
         )
         self._manager = manager
+        self._own = {"label": f"{SERVICE}={service_id}"}
 
     def secrets_left(self) -> list[object]:
         with closing(docker.APIClient(self._manager)) as client:
-            return list(client.secrets())
+            return list(client.secrets(filters=self._own))
 
 
 class PodmanBench(DockerBench):
