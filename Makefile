@@ -140,7 +140,7 @@ docs: setup
 # What images install, each with its requirements.in.
 OF_IMAGES := $(wildcard docker/frameworks/*/requirements.in docker/trainers/*/requirements.in)
 OURS := airflow-container-training container-training-api container-training-service container-training-object-store
-OF_COMPOSE := $(wildcard docker/compose/*/requirements.in)
+OF_COMPOSE := $(wildcard docker/compose/*/requirements.in) docker/agent/requirements.in
 COMPILE = $(UV) pip compile --quiet --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock"
 lock: $(VENV)/.uv-$(UV_VERSION)
 	$(COMPILE) pyproject.toml --python $(PYTHON) --extra dev -o requirements.txt \

@@ -74,6 +74,8 @@ class ServiceSettings(BaseSettings):
     :param agent_image: with a swarm: the image of the agent of each machine, which reads the metrics of jobs
         there: the service's own image; empty: there are no agents, and tuning jobs are refused.
     :param agent_url: this service as every machine reaches it: ``http://HOST:PORT`` or ``https://...``.
+    :param agent_authority: PEM file of the certificates by which agents verify an ``https`` address; default:
+        the public ones.
     :param agent_folder: absolute path of a folder that every machine has, for the metrics of its containers.
     :param agent_docker_socket: absolute path of the engine's socket on every machine: by it, the agent knows
         which containers ran out of memory, and what they use; empty: it has no way to the engine.
@@ -157,6 +159,7 @@ class ServiceSettings(BaseSettings):
     docker_host: str = ""
     agent_image: str = ""
     agent_url: str = ""
+    agent_authority: Path | None = None
     agent_docker_socket: str = Field(default="/var/run/docker.sock", pattern="^(/|$)")
     agent_folder: str = Field(default="/var/lib/container-training", pattern="^/")
     container_env: dict[str, str] = {}
@@ -215,6 +218,10 @@ class ServiceSettings(BaseSettings):
         if self.agent_url and not _endpoint_of(self.agent_url):
             raise ValueError(
                 f"TRAINING_AGENT_URL must be http://HOST:PORT or https://HOST:PORT, got {self.agent_url!r}"
+            )
+        if self.agent_authority and urlsplit(self.agent_url).scheme != "https":
+            raise ValueError(
+                f"TRAINING_AGENT_AUTHORITY needs a TRAINING_AGENT_URL with https, got {self.agent_url!r}; unset it"
             )
         if bool(self.grpc_certificate) != bool(self.grpc_key):
             raise ValueError(

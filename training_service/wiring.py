@@ -105,6 +105,7 @@ def build_service(
         the database hangs.
     :raises EngineError: the engine lacks a container runtime of ``settings``.
     :raises CertificatesUnusable: the certificate for Vertex AI's names cannot be written.
+    :raises InvalidAuthority: the file of the agents' authority is none.
     :raises InvalidTokensFile: the tokens file is needed and cannot be used.
     :raises InvalidSigningKey: the signing key cannot be used.
     :raises TuningNotInstalled: the database has a tuning job, and the extra ``tuning`` is not installed.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,13 +22,19 @@ from container_engines.labels import SERVICE
 AGENT_OF = "container-training.agent-of"
 #: The digest of a service's specification; another one means that it is to be updated.
 AGENT_SPEC = "container-training.agent-spec"
-#: Where the agent has the machine's folder, and its token.
-_FOLDER, _TOKEN_NAME, _SOCKET = "/spool", "agent-token", "/run/docker.sock"
-_TOKEN_FILE = f"/run/secrets/{_TOKEN_NAME}"
+#: Where the agent has the machine's folder, and the engine's socket.
+_FOLDER, _SOCKET = "/spool", "/run/docker.sock"
+#: Its secrets: what it shows, and by whom it knows the service.
+_TOKEN, _AUTHORITY = "agent-token", "agent-authority"
+_SECRETS = "/run/secrets"
 #: Trainers run as any user, and make files that are theirs alone.
 _CAPABILITIES = ("CAP_DAC_OVERRIDE", "CAP_FOWNER")
 _MEMORY_BYTES = 512 << 20
 _PIDS = 64
+#: What the swarm says of a machine that could not pull, whatever the reason was.
+_REJECTED, _NO_IMAGE = "rejected", "no such image"
+#: The states of a task that say whether its machine has the image.
+_TRIED = frozenset({"starting", "running", "complete", "failed", _REJECTED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,9 +42,11 @@ class AgentLaunch:
     """
     What the agents of a swarm are.
 
-    :param image: has ``python -m training_service.agent``; each machine pulls it without credentials.
+    :param image: has ``python -m training_service.agent``.
+    :param pull_token: returns a fresh token for the image's registry; empty: machines pull without one.
     :param url: the training service, as every machine reaches it.
     :param token: what the agents show.
+    :param authority: certificates by which they verify an ``https`` URL, PEM; empty: the public ones.
     :param folder: absolute path of a folder that every machine has; the metrics are below it.
     :param docker_socket: the engine's socket, on every machine; empty: agents do not see containers.
     """
@@ -48,6 +56,13 @@ class AgentLaunch:
     token: str = field(repr=False)
     folder: str
     docker_socket: str = ""
+    authority: str = ""
+    pull_token: Callable[[], str] = field(default=str, repr=False, compare=False)
+
+    @property
+    def secrets(self) -> Mapping[str, str]:
+        """The content of each secret, by the name of its file in the container."""
+        return {_TOKEN: self.token, **({_AUTHORITY: self.authority} if self.authority else {})}
 
     def metric_folder(self, service_id: str, machine: str) -> str:
         """Return the folder of a machine's streams, as its engine has it."""
@@ -59,16 +74,16 @@ def agent_service_name(service_id: str) -> str:
     return f"ct-agent-{service_id}"[:63]
 
 
-def agent_secret_name(service_id: str, token: str) -> str:
-    """Return the name of the secret with this token: another token has another name."""
-    return f"{agent_service_name(service_id)[:50]}-{hashlib.sha256(token.encode()).hexdigest()[:12]}"
+def agent_secret_name(service_id: str, content: str) -> str:
+    """Return the name of the secret with this content: another one has another name."""
+    return f"{agent_service_name(service_id)[:50]}-{hashlib.sha256(content.encode()).hexdigest()[:12]}"
 
 
-def agent_service_spec(service_id: str, agent: AgentLaunch, secret_id: str) -> dict[str, Any]:
+def agent_service_spec(service_id: str, agent: AgentLaunch, secret_ids: Mapping[str, str]) -> dict[str, Any]:
     """
     Return the agents' service: one container a machine, which the swarm starts again.
 
-    :param secret_id: the swarm's id of the secret with the token.
+    :param secret_ids: the swarm's id of each of the agent's secrets.
     """
     folder = f"{_FOLDER}/{service_id}"
     socket = (
@@ -85,15 +100,17 @@ def agent_service_spec(service_id: str, agent: AgentLaunch, secret_id: str) -> d
             f"TRAINING_AGENT_FOLDER={folder}",
             f"TRAINING_AGENT_LABEL={SERVICE}={service_id}",
             f"TRAINING_AGENT_DOCKER_SOCKET={_SOCKET if agent.docker_socket else ''}",
-            f"TRAINING_AGENT_TOKEN_FILE={_TOKEN_FILE}",
+            f"TRAINING_AGENT_TOKEN_FILE={_SECRETS}/{_TOKEN}",
+            f"TRAINING_AGENT_AUTHORITY_FILE={f'{_SECRETS}/{_AUTHORITY}' if agent.authority else ''}",
         ],
         "User": "0:0",
         "Secrets": [
             {
-                "SecretID": secret_id,
-                "SecretName": agent_secret_name(service_id, agent.token),
-                "File": {"Name": _TOKEN_NAME, "UID": "0", "GID": "0", "Mode": 0o400},
+                "SecretID": secret_ids[name],
+                "SecretName": agent_secret_name(service_id, content),
+                "File": {"Name": name, "UID": "0", "GID": "0", "Mode": 0o400},
             }
+            for name, content in agent.secrets.items()
         ],
         "Mounts": [{"Type": "bind", "Source": agent.folder, "Target": _FOLDER}, *socket],
         "ReadOnly": True,
@@ -119,6 +136,22 @@ def agent_service_spec(service_id: str, agent: AgentLaunch, secret_id: str) -> d
     }
     spec["Labels"][AGENT_SPEC] = _digest(spec)
     return spec
+
+
+def is_refused_image(tasks: Iterable[Mapping[str, Any]]) -> bool:
+    """
+    Tell whether a machine could not pull the agents' image when it last tried. Pure.
+
+    :param tasks: of the agents' service.
+    """
+    last: dict[str, Mapping[str, Any]] = {}
+    for task in sorted(tasks, key=lambda task: str(task["CreatedAt"])):
+        if task["Status"]["State"] in _TRIED:
+            last[task.get("NodeID", "")] = task["Status"]
+    return any(
+        status["State"] == _REJECTED and _NO_IMAGE in status.get("Err", "").lower()
+        for status in last.values()
+    )
 
 
 def _digest(spec: Mapping[str, Any]) -> str:

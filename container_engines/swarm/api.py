@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from contextlib import suppress
@@ -23,7 +25,9 @@ from container_engines.swarm.agent import (
     AgentLaunch,
     agent_secret_name,
     agent_service_spec,
+    is_refused_image,
 )
+from container_engines.swarm.images import pull_headers
 from container_engines.swarm.pools import AddressPools, pools_of
 from container_engines.swarm.spec import is_stopped, stopped
 from container_engines.swarm.tasks import Node, Run, nodes_of, run_of
@@ -31,6 +35,9 @@ from training_api.errors import EngineBusy
 
 #: A network is still in use: by a task of the swarm, or by a container of this machine.
 _IN_USE = ("is in use by", "has active endpoints")
+
+#: The agents' service gets no other login before: each one starts pulls again that have not ended.
+_LOGIN_SECONDS = 600.0
 
 
 class SwarmApi:
@@ -45,6 +52,8 @@ class SwarmApi:
         self._service_id = service_id
         self.connection = DockerConnection(docker_host)
         self._network_lock = threading.Lock()
+        #: When the agents' service got a login from this process.
+        self._agents_login_at = -math.inf
 
     @property
     def client(self) -> docker.APIClient:
@@ -153,30 +162,41 @@ class SwarmApi:
 
     def ensure_agents(self, agent: AgentLaunch) -> None:
         """
-        Make the agents' service, or update it if it is another one.
+        Make the agents' service, or update it: another one, or a machine needs a fresh login.
 
-        A token that it had before goes with the containers that used it.
+        A login alone restarts no agent: the swarm compares specifications of running containers without it.
+        Secrets that the service had before go with the containers that used them.
         """
         labels = {AGENT_OF: self._service_id}
-        secret = self.ensure_secret(
-            agent_secret_name(self._service_id, agent.token), labels, agent.token.encode()
-        )
-        spec = agent_service_spec(self._service_id, agent, secret)
+        secrets = {
+            name: self.ensure_secret(agent_secret_name(self._service_id, content), labels, content.encode())
+            for name, content in agent.secrets.items()
+        }
+        spec = agent_service_spec(self._service_id, agent, secrets)
         client = self.client
         with engine_errors(f"start the agents of the machines, service {spec['Name']}"):
             try:
                 found = client.inspect_service(spec["Name"])  # type: ignore[no-untyped-call]
             except NotFound:
-                post(client, "/services/create", spec)
+                post(client, "/services/create", spec, headers=pull_headers(agent.pull_token()))
+                self._agents_login_at = time.monotonic()
                 return
-            if found["Spec"]["Labels"].get(AGENT_SPEC) != spec["Labels"][AGENT_SPEC]:
-                version = {"version": str(found["Version"]["Index"])}
-                post(client, f"/services/{found['ID']}/update", spec, params=version)
+            is_another = found["Spec"]["Labels"].get(AGENT_SPEC) != spec["Labels"][AGENT_SPEC]
+            token = agent.pull_token()
+            if is_another or (token and self._is_login_missing(found["ID"])):
+                version, headers = {"version": str(found["Version"]["Index"])}, pull_headers(token)
+                post(client, f"/services/{found['ID']}/update", spec, params=version, headers=headers)
+                self._agents_login_at = time.monotonic()
                 return
             for item in client.secrets(filters={"label": [f"{AGENT_OF}={self._service_id}"]}):
-                if item["ID"] != secret:
+                if item["ID"] not in secrets.values():
                     with suppress(APIError):  # still in use
                         client.remove_secret(item["ID"])
+
+    def _is_login_missing(self, service_id: str) -> bool:
+        """Tell whether a machine was refused the agents' image, and the login may be to blame."""
+        is_fresh = time.monotonic() < self._agents_login_at + _LOGIN_SECONDS
+        return not is_fresh and is_refused_image(self.tasks(service_id=service_id))
 
     def remove_agents(self) -> None:
         """Remove the agents' service and its secrets, if there are any."""

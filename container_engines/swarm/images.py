@@ -66,9 +66,14 @@ class SwarmImages:
 
     def pull_headers(self, image_id: str) -> dict[str, str]:
         """Return the header of a request whose service pulls ``image_id``."""
-        return {"X-Registry-Auth": encode_header(DOCKER.token_login(self._tokens.get(image_id, ""))).decode()}
+        return pull_headers(self._tokens.get(image_id, ""))
 
     @staticmethod
     def _local(client: docker.APIClient, ref: ImageRef) -> PulledImage | None:
         found = DockerDriver(client).find_image(ref.pullable)
         return PulledImage(image_id=found["Id"], digest=ref.digest or "") if found else None
+
+
+def pull_headers(token: str) -> dict[str, str]:
+    """Return the header of a request whose service pulls with ``token``; empty: as anybody may."""
+    return {"X-Registry-Auth": encode_header(DOCKER.token_login(token)).decode()}

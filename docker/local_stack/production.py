@@ -22,7 +22,7 @@ from local_stack.parts.engine import connect
 from local_stack.parts.gateway import find_gateway
 from local_stack.parts.object_store import make_bucket
 from local_stack.parts.registry import registry_configuration
-from local_stack.parts.runtime_image import ensure_runtime_image, image_aliases, runtime_images
+from local_stack.parts.runtime_image import image_aliases, runtime_image, runtime_images
 from local_stack.people.airflow_users import ADMIN, ORPHAN_FINDER
 from local_stack.people.credentials import (
     airflow_token,
@@ -217,7 +217,7 @@ class Production:
             )
         client = connect(settings.engine_url, timeout_seconds=300)
         try:
-            ensure_runtime_image(client, base, self._stack.progress)
+            runtime_image(base).ensure(client, self._stack.progress)
         finally:
             client.close()
         socket = Path(settings.engine_url.removeprefix("unix://"))
@@ -236,8 +236,8 @@ class Production:
             "OBJECT_STORE_PORT": settings.object_store_port,
             "METADATA_PORT": settings.metadata_port,
             "CONTAINER_ENV": json.dumps(settings.container_environment),
-            "RUNTIME_IMAGES": json.dumps(runtime_images(base)),
-            "IMAGE_ALIASES": json.dumps(image_aliases(base)),
+            "RUNTIME_IMAGES": json.dumps(runtime_images(runtime_image(base).name)),
+            "IMAGE_ALIASES": json.dumps(image_aliases(runtime_image(base).name)),
             **(
                 {"COMPOSE_PROFILES": "grafana"}
                 if self._has_public_images

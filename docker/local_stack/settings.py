@@ -327,6 +327,12 @@ class StackSettings(BaseSettings):
         return dict.fromkeys(("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"), str(self.authorities_bundle))
 
     @property
+    def agent_folder(self) -> Path:
+        """Where every machine keeps the metrics of its containers, for its agent alone."""
+        default = "/var/lib/container-training/agents"
+        return Path(self.training_environment.get("TRAINING_AGENT_FOLDER", default))
+
+    @property
     def job_bucket(self) -> str:
         """The folder below which jobs keep their results, a ``gs://`` URI."""
         return f"gs://{self.bucket}/jobs"

@@ -23,7 +23,12 @@ import docker
 import httpx
 import pytest
 
+from container_engines.docker.client import post
+from container_engines.swarm.agent import AGENT_OF
+from container_engines.swarm.images import pull_headers
+from local_stack.parts.agent_image import agent_image
 from local_stack.people.credentials import developers_header, registry_login
+from local_stack.processes.progress import Progress
 from local_stack.settings import StackSettings
 from tests.support.bed.job_watch import messages, until_state
 from tests.support.bed.machines import Machines, Node
@@ -31,14 +36,25 @@ from tests.support.dead_runs import remove_tree
 from tests.support.run_id import current_run
 from tests.support.speed import scaled
 from tests.support.waiting import wait_until
+from training_api.clients.fleet import OpsClient
 from training_api.clients.network import Network
 from training_api.clients.training import TrainingClient
-from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
+from training_api.dialects.ml_v1.resources import (
+    Goal,
+    HyperparameterSpec,
+    Job,
+    ParameterSpec,
+    ParameterType,
+    ReplicaConfig,
+    TrainingInput,
+)
 from training_api.states import JobState
 
 pytestmark = [pytest.mark.docker, pytest.mark.swarm]
 
 PROJECT = "demo-project"
+#: On each machine: what its agent keeps, and the engine's socket, which is elsewhere on each of these.
+AGENT_FOLDER, SOCKET = "/run/agents", "/run/engine.sock"
 _LOOPBACK = ("127.", "[::1]", "[::ffff:127.")
 #: Every replica reads the object, and writes what it read beside its name; the master waits for the others.
 TRAINER = """\
@@ -64,6 +80,17 @@ print(me, "wrote", flush=True)
 while me.startswith("master") and len(there()) < 3 or not me.startswith("master"):
     time.sleep(0.2)
 """
+#: Reports as cloudml-hypertune does: the newest 100 in its file, written anew each time.
+REPORTS = """
+import json, os, sys, time
+path, lines = os.environ["CLOUD_ML_HP_METRIC_FILE"], []
+for step in range(1, 31):
+    report = {"timestamp": time.time(), "trial": os.environ["CLOUD_ML_TRIAL_ID"], "global_step": str(step)}
+    lines.append(json.dumps({**report, "accuracy": str(step / 30)}, sort_keys=True))
+    with open(path, "w") as file:
+        file.write("\\n".join(lines[-100:]) + "\\n")
+    time.sleep(0.1)
+"""
 DOCKERFILE = """\
 FROM {base}
 COPY trainer.py /trainer.py
@@ -84,7 +111,12 @@ class FirstMachine:
             "LOCAL_STACK_BASE_IMAGE": base_image,
             "LOCAL_STACK_INSTALL_PACKAGES": "false",
             "LOCAL_STACK_TRAINING_ENVIRONMENT": json.dumps(
-                {"TRAINING_STOP_GRACE_SECONDS": "1", "TRAINING_MEMORY_LIMIT_BYTES": str(256 * 1024**2)}
+                {
+                    "TRAINING_STOP_GRACE_SECONDS": "1",
+                    "TRAINING_MEMORY_LIMIT_BYTES": str(256 * 1024**2),
+                    "TRAINING_AGENT_FOLDER": AGENT_FOLDER,
+                    "TRAINING_AGENT_DOCKER_SOCKET": SOCKET,
+                }
             ),
         }
         self.settings = StackSettings.model_validate(
@@ -117,9 +149,15 @@ class FirstMachine:
 
     def client(self) -> TrainingClient:
         """Return a client of the training service on another machine, with a token."""
+        return TrainingClient(self.settings.gate_url, PROJECT, **self._login())
+
+    def ops(self) -> OpsClient:
+        """Return a client of what is known of jobs, there too."""
+        return OpsClient(self.settings.gate_url, PROJECT, **self._login())
+
+    def _login(self) -> dict[str, Any]:
         network = Network(verify=str(self.settings.authority_file))
-        headers = developers_header(self.settings)
-        return TrainingClient(self.settings.gate_url, PROJECT, headers=headers, network=network)
+        return {"headers": developers_header(self.settings), "network": network}
 
     def store(self, *arguments: str) -> str:
         """Ask the object store over the machine's loopback, as its users do."""
@@ -151,6 +189,9 @@ def machines() -> Iterator[Machines]:
     machines = Machines(3, kind="j")
     try:
         machines.up()
+        for node in machines.nodes:
+            link = node.run("link", "ln", "-s", node.docker_host.removeprefix("unix://"), SOCKET)
+            assert link.wait(scaled(30)) == 0
         yield machines
     finally:
         machines.down()
@@ -162,6 +203,11 @@ def first(machines: Machines, engine_client: docker.APIClient, base_image: str) 
     folder = current_run().make_folder("stack")
     first = FirstMachine(machines.nodes[0], folder, base_image)
     first.node.copy_image(base_image, engine_client)
+    # It reaches no index of packages, so that it is built beside it.
+    agent = agent_image(base_image)
+    with closing(docker.from_env()) as client:
+        agent.ensure(client, Progress(quiet=True))
+    first.node.copy_image(agent.name, engine_client)
     with closing(first.node.client()) as engine:
         kill_once(first, lambda: (folder / "machines" / "authority-key.pem").exists())
         kill_once(first, lambda: engine.info()["Swarm"]["LocalNodeState"] == "active")
@@ -332,6 +378,94 @@ def gate_pids(first: FirstMachine) -> list[int]:
             if folder in path.read_bytes().split(b"\0"):
                 found.append(int(path.parent.name))
     return found
+
+
+def agents_of(engines: Mapping[str, docker.APIClient]) -> dict[str, str]:
+    """Return the id of the running agent's container on each machine."""
+    found = {name: engine.containers(filters={"label": AGENT_OF}) for name, engine in engines.items()}
+    return {name: items[0]["Id"] for name, items in found.items() if items}
+
+
+def service_pids(first: FirstMachine) -> list[int]:
+    """Return the processes of the stack's training service."""
+    told = f"TRAINING_KEY_DIR={first.settings.key_dir}".encode()
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):  # it has ended
+            if told in path.read_bytes().split(b"\0"):
+                found.append(int(path.parent.name))
+    return found
+
+
+def change_availability(manager: docker.APIClient, name: str, availability: str) -> None:
+    """Have a machine of the swarm drained, or take part again."""
+    (node,) = (node for node in manager.nodes() if node["Description"]["Hostname"] == name)
+    manager.update_node(node["ID"], node["Version"]["Index"], node["Spec"] | {"Availability": availability})
+
+
+def test_agents_come_to_every_machine_and_back_after_a_login_that_expired_and_a_kill(
+    first: FirstMachine, engines: Mapping[str, docker.APIClient]
+) -> None:
+    wait_until(lambda: set(agents_of(engines)) == set(engines), "each machine has its agent", seconds=120)
+    before, manager = agents_of(engines), engines["node1"]
+    (service,) = manager.services(filters={"label": AGENT_OF})  # type: ignore[no-untyped-call]
+    image = service["Spec"]["TaskTemplate"]["ContainerSpec"]["Image"]
+    # It is away, and loses its images.
+    change_availability(manager, "node3", "drain")
+    wait_until(lambda: "node3" not in agents_of(engines), "the machine has no agent")
+    engines["node3"].remove_image(image, force=True)
+
+    version = {"version": str(service["Version"]["Index"])}
+    headers = pull_headers("one that is over")
+    post(manager, f"/services/{service['ID']}/update", service["Spec"], params=version, headers=headers)
+    change_availability(manager, "node3", "active")
+
+    def is_refused() -> bool:
+        tasks = manager.tasks(filters={"service": service["ID"]})  # type: ignore[no-untyped-call]
+        return any("No such image" in task["Status"].get("Err", "") for task in tasks)
+
+    wait_until(is_refused, "the machine cannot pull its agent")
+    (pid,) = service_pids(first)
+    os.kill(pid, signal.SIGKILL)
+
+    wait_until(lambda: set(agents_of(engines)) == set(engines), "each machine has its agent", seconds=120)
+    after = agents_of(engines)
+    assert {name for name in engines if after[name] != before[name]} == {"node3"}
+
+
+def test_trials_on_all_machines_report_to_the_first_one(
+    first: FirstMachine, engines: Mapping[str, docker.APIClient], base_image: str, job_id: str, tmp_path: Path
+) -> None:
+    image = f"{first.settings.image_prefix}/trial:1"
+    push(engines["node1"], tmp_path, image, base_image, registry_login(first.settings))
+    rate = ParameterSpec(parameter_name="lr", type=ParameterType.DOUBLE, min_value=0.1, max_value=1.0)
+    training_input = TrainingInput(
+        region="us-central1",
+        master_config=ReplicaConfig(image_uri=image, container_command=["python3", "-c", REPORTS]),
+        hyperparameters=HyperparameterSpec(
+            goal=Goal.MAXIMIZE,
+            hyperparameter_metric_tag="accuracy",
+            params=[rate],
+            max_trials=4,
+            max_parallel_trials=3,
+        ),
+    )
+    ran: set[str] = set()
+
+    def ran_everywhere() -> bool:
+        ran.update(where_containers_are(engines, job_id).values())
+        return ran == set(engines)
+
+    with first.client() as training:
+        training.create_job(Job(job_id=job_id, training_input=training_input))
+        wait_until(ran_everywhere, "a trial ran on each machine", seconds=120)
+        until_state(training, job_id, JobState.SUCCEEDED)
+        warnings = [line for line in messages(training, job_id) if "lost" in line or "missing" in line]
+    with first.ops() as ops:
+        curves = ops.curves(job_id).curves
+
+    assert [curve.steps for curve in curves] == [list(range(1, 31))] * 4
+    assert warnings == []
 
 
 def test_a_job_that_was_built_and_pushed_runs_on_all_machines_with_objects(

@@ -16,7 +16,7 @@ import pytest
 from container_training.work.object_store import ObjectStore
 from container_training.work.packages.trainer_package import build_package
 from local_stack.parts.airflow import airflow_environment
-from local_stack.parts.runtime_image import ensure_runtime_image, runtime_image_name, runtime_images
+from local_stack.parts.runtime_image import runtime_image
 from local_stack.processes.progress import Progress
 from local_stack.stack import LocalStack
 from tests.support.bed.job_watch import until_end
@@ -209,17 +209,17 @@ def test_the_runtime_image_is_built_once_and_by_its_content(
     repository, tag = base.rsplit(":", 1)
     engine_client.tag(base_image, repository, tag)
     client = docker.from_env()
-    name = runtime_image_name(base)
+    image = runtime_image(base)
+    name = image.name
     try:
-        ensure_runtime_image(client, base, Progress())
+        image.ensure(client, Progress())
         first = engine_client.inspect_image(name)
-        ensure_runtime_image(client, base, Progress())
+        image.ensure(client, Progress())
 
         assert capsys.readouterr().err.count("building the runtime image") == 2  # its beginning and its end
         assert first["Config"]["User"] == "65534:65534"
         assert engine_client.inspect_image(name)["Id"] == first["Id"]
-        assert set(runtime_images(base).values()) == {name}
-        assert runtime_image_name(base_image) != name
+        assert runtime_image(base_image).name != name
     finally:
         client.close()
         for image in (name, base):

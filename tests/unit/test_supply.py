@@ -11,6 +11,7 @@ ROOT = Path(__file__).parents[2]
 LISTS = [
     ROOT / "requirements.txt",
     ROOT / ".ci" / "uv.txt",
+    ROOT / "docker" / "agent" / "requirements.txt",
     *sorted(ROOT.glob("docker/*/*/requirements.txt")),
 ]
 

@@ -7,7 +7,7 @@ Source: distribution, "Token Authentication Specification" and its "Token Scope 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -74,19 +74,12 @@ class RegistryTokens:
         """
         access = [granted for scope in list(scopes)[:MAX_SCOPES] if (granted := self._granted(caller, scope))]
         now = self._clock()
-        payload = {
-            "iss": ISSUER,
-            "sub": caller.principal,
-            "aud": SERVICE,
-            "iat": now,
-            "nbf": now - _LEEWAY,
-            "exp": now + lifetime,
-            "jti": secrets.token_hex(8),
-            "access": access,
-        }
-        value = jwt.encode(payload, self._key.private, ALGORITHM, headers={"kid": self._key.id})
         return RegistryToken(
-            value=value, access=access, issued_at=now, lifetime=lifetime, principal=caller.principal
+            value=_sign(self._key, caller.principal, access, now, lifetime),
+            access=access,
+            issued_at=now,
+            lifetime=lifetime,
+            principal=caller.principal,
         )
 
     def refresh(self, value: str) -> RegistryToken:
@@ -136,6 +129,35 @@ class RegistryTokens:
             if action in asked and self._control.may(caller, permission, resource.name)
         ]
         return {"type": "repository", "name": name, "actions": actions} if actions else None
+
+
+def own_token(
+    key: SigningKey, repository: str, actions: Sequence[str], lifetime: timedelta = timedelta(hours=1)
+) -> str:
+    """
+    Return a token of this service itself for one repository; no policy is asked.
+
+    :param actions: of ``PERMISSIONS``.
+    :param lifetime: an engine asks for layer after layer with it, so that the slowest pull must end before.
+    """
+    access = [{"type": "repository", "name": repository, "actions": list(actions)}]
+    return _sign(key, ISSUER, access, utc_now(), lifetime)
+
+
+def _sign(
+    key: SigningKey, principal: str, access: list[dict[str, Any]], now: datetime, lifetime: timedelta
+) -> str:
+    payload = {
+        "iss": ISSUER,
+        "sub": principal,
+        "aud": SERVICE,
+        "iat": now,
+        "nbf": now - _LEEWAY,
+        "exp": now + lifetime,
+        "jti": secrets.token_hex(8),
+        "access": access,
+    }
+    return jwt.encode(payload, key.private, ALGORITHM, headers={"kid": key.id})
 
 
 def local_repository(name: str) -> PolicyResource | None:

@@ -30,7 +30,8 @@ def main() -> int:
             print(f"TRAINING_AGENT_{name} must be set: the training service sets it", file=sys.stderr)
             return 2
     token = Path(environment["TOKEN_FILE"]).read_text("utf-8").strip()
-    client = ServiceClient(environment["URL"], token, environment["NODE"])
+    authority = os.environ.get("TRAINING_AGENT_AUTHORITY_FILE", "")
+    client = ServiceClient(environment["URL"], token, environment["NODE"], authority=authority)
     engine = LocalEngine(os.environ.get("TRAINING_AGENT_DOCKER_SOCKET", ""), environment["LABEL"])
     agent = NodeAgent(Path(environment["FOLDER"]) / environment["NODE"], client, engine)
     for number in (signal.SIGTERM, signal.SIGINT):

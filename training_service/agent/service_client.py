@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -49,16 +50,27 @@ class ServiceClient:
     """
     A ``ReportSink`` at the service; safe for threads.
 
-    :param url: ``http://HOST:PORT``.
+    :param url: ``http://HOST:PORT`` or ``https://HOST:PORT``.
     :param node: the id of this machine.
+    :param authority: path of the certificates by which the service is known, PEM; no others count. Empty:
+        those of the machine.
     """
 
-    def __init__(self, url: str, token: str, node: str, transport: httpx.BaseTransport | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        node: str,
+        transport: httpx.BaseTransport | None = None,
+        *,
+        authority: str = "",
+    ) -> None:
         self._node = node
         self._http = httpx.Client(
             base_url=url.rstrip("/"),
             headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
             timeout=_TIMEOUT,
+            verify=ssl.create_default_context(cafile=authority) if authority else True,
             transport=transport,
             trust_env=False,
         )

@@ -5,7 +5,16 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from training_service.cli import account_key, backup, jobs, purge, registry_auth, secret, serve
+from training_service.cli import (
+    account_key,
+    backup,
+    jobs,
+    purge,
+    registry_auth,
+    registry_token,
+    secret,
+    serve,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -28,6 +37,7 @@ def build_parser() -> argparse.ArgumentParser:
     backup.add_command(commands)
     jobs.add_command(commands)
     registry_auth.add_command(commands)
+    registry_token.add_command(commands)
     account_key.add_command(commands)
     purge.add_command(commands)
     secret.add_command(commands)

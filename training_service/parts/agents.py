@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 from container_engines.swarm.agent import AgentLaunch
+from training_api.errors import TrainingError
+from training_api.iam.registry_wire import is_same_registry
+from training_api.job.image_ref import names_registry, parse_image_ref
 from training_service.access.agent_token import agent_token
+from training_service.access.registry_tokens import own_token
 from training_service.access.signing_key import SigningKey
 from training_service.intake.metric_reader import MetricReader
 from training_service.intake.metric_stream import ReportSink, StreamReading
@@ -15,8 +21,16 @@ from training_service.settings import EngineKind, ServiceSettings
 from training_service.store.jobs.job_store import JobStore
 
 
+class InvalidAuthority(TrainingError):
+    """The file of ``TRAINING_AGENT_AUTHORITY`` cannot be used."""
+
+
 def agent_launch(settings: ServiceSettings, key: SigningKey) -> AgentLaunch | None:
-    """Return what the agents are; ``None``: the service has one machine, or no image for them."""
+    """
+    Return what the agents are; ``None``: the service has one machine, or no image for them.
+
+    :raises InvalidAuthority: the file of their authority is none.
+    """
     if settings.engine is not EngineKind.SWARM or not settings.agent_image:
         return None
     return AgentLaunch(
@@ -25,7 +39,31 @@ def agent_launch(settings: ServiceSettings, key: SigningKey) -> AgentLaunch | No
         token=agent_token(key),
         folder=settings.agent_folder.rstrip("/"),
         docker_socket=settings.agent_docker_socket,
+        authority=_read_authority(settings.agent_authority) if settings.agent_authority else "",
+        pull_token=_pull_token(settings, key),
     )
+
+
+def _pull_token(settings: ServiceSettings, key: SigningKey) -> Callable[[], str]:
+    """Return what makes a token for the agents' image; empty: its registry is another's."""
+    if not settings.registry or not names_registry(settings.agent_image):
+        return str
+    ref = parse_image_ref(settings.agent_image)
+    if not is_same_registry(ref.host, settings.registry):
+        return str
+    return lambda: own_token(key, ref.repository, ["pull"])
+
+
+def _read_authority(path: Path) -> str:
+    """Return the certificates of a PEM file. :raises InvalidAuthority: it has none."""
+    try:
+        text = path.read_text("ascii")
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=text)
+    except (OSError, ValueError) as error:
+        raise InvalidAuthority(
+            f"TRAINING_AGENT_AUTHORITY must be a readable PEM file of certificates, got {str(path)!r}: {error}"
+        ) from error
+    return text
 
 
 def stream_reading(

@@ -9,8 +9,8 @@ import structlog
 from container_engines.base import Engine
 from training_api.errors import EngineError
 
-#: Others may have removed it, or updated it.
-_SECONDS = 60.0
+#: A machine may have joined whose pull wants a fresh login; others may have removed the agents.
+_SECONDS = 10.0
 _RETRY_SECONDS = 5.0
 
 logger = structlog.get_logger(__name__)

@@ -1,5 +1,6 @@
 # Lets this machine run jobs of a training stack; `make join-command` prints it with what is set above it.
-# It trusts the stack's registry, and only that; it joins the swarm as a worker. It may be run again.
+# It trusts the stack's registry, and only that; it makes the folder of its agent; it joins the swarm as a worker. It may be run
+# again.
 set -eu
 umask 077
 
@@ -73,6 +74,8 @@ main() {
     (umask 022 && mkdir -p "$trusted" && cp "$folder/ca.crt" "$trusted/.ca.crt.new")
     chmod 644 "$trusted/.ca.crt.new"
     mv "$trusted/.ca.crt.new" "$trusted/ca.crt"
+    # For the metrics of this machine's containers, which its agent reads.
+    mkdir -p "$metrics"
     if [ "$state" = active ]; then
         echo "this machine is in the swarm of $address already, and trusts its registry"
         return

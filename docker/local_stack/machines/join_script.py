@@ -25,6 +25,7 @@ class JoinCommand:
     :param ports: TCP ports that must be reached, beside those of Swarm.
     :param authority: certificate of the stack's authority, PEM.
     :param token: good once.
+    :param agent_folder: what the machine makes for its agent.
     :param certificates: where engines look for the authorities of registries.
     """
 
@@ -34,6 +35,7 @@ class JoinCommand:
     ports: tuple[int, ...]
     authority: str
     token: str
+    agent_folder: str
     certificates: str = "/etc/docker/certs.d"
 
     def script(self) -> str:
@@ -50,6 +52,7 @@ class JoinCommand:
             "registry": self.registry,
             "ports": " ".join(map(str, (*self.ports, MANAGER_PORT, GOSSIP_PORT))),
             "certificates": self.certificates,
+            "metrics": self.agent_folder,
             "token": self.token,
             "authority": self.authority.strip(),
         }

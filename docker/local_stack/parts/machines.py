@@ -139,4 +139,5 @@ class Machines(StackPart):
             ports=(settings.gate_port, settings.registry_port, settings.object_store_port),
             authority=settings.authority_file.read_text("ascii"),
             token=token,
+            agent_folder=str(settings.agent_folder),
         )

@@ -117,6 +117,19 @@ def registry_login(settings: StackSettings) -> dict[str, str]:
     return {"username": REGISTRY_USER, "password": developer_token(settings)}
 
 
+def stacks_registry_login(settings: StackSettings, image: str) -> dict[str, str]:
+    """
+    Return the stack's own login for one image, whoever is up, as docker-py's ``auth_config``.
+
+    :param image: its name in the registry, ``HOST/PROJECT/NAME:TAG``.
+    :raises PartFailed: the service's program failed.
+    """
+    repository = image.partition("/")[2].rpartition(":")[0]
+    options = (repository, "--key-dir", str(settings.key_dir))
+    token = _ask_service(Part.REGISTRY, "registry-token", *options, shown=settings.key_dir)
+    return {"registrytoken": token.strip()}
+
+
 def registry_auth(settings: StackSettings, training_url: str = "") -> dict[str, Any]:
     """
     Return the registry's settings for the training service's tokens; make the key if needed.

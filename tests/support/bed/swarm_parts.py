@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import io
 import json
-import shutil
 import threading
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -23,7 +22,8 @@ import docker
 import jwt
 import pytest
 
-from local_stack.settings import REPOSITORY_ROOT
+from local_stack.parts.agent_image import agent_image as own_agent_image
+from local_stack.processes.progress import Progress
 from local_stack.stack import LocalStack
 from tests.support.bed.registry import REPOSITORY, push, registry_program, run_registry
 from tests.support.bed.swarm import Swarm
@@ -81,10 +81,8 @@ def swarm_image(push_to_swarm: Callable[[str], ImageRef], base_image: str) -> Im
 
 #: The agent as a machine runs it, and a trainer with the unmodified package from PyPI, in one image.
 _AGENT = """
-FROM {base}
-RUN pip install --no-cache-dir httpx pydantic structlog cloudml-hypertune==0.1.0.dev6
-COPY . /opt/agent
-ENV PYTHONPATH=/opt/agent PYTHONDONTWRITEBYTECODE=1
+FROM {agent}
+RUN pip install --no-cache-dir cloudml-hypertune==0.1.0.dev6
 """
 
 
@@ -93,17 +91,12 @@ def agent_image(
     push_to_swarm: Callable[[str], ImageRef],
     engine_client: docker.APIClient,
     base_image: str,
-    tmp_path_factory: pytest.TempPathFactory,
 ) -> ImageRef:
     """The agent of this checkout, by digest, in a registry that the machines reach."""
-    folder = tmp_path_factory.mktemp("agent-image")
-    for package in ("training_api", "container_engines", "training_service"):
-        shutil.copytree(
-            REPOSITORY_ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__")
-        )
-    (folder / "Dockerfile").write_text(_AGENT.format(base=base_image))
-    name = current_run().image(f"agent:{uuid.uuid4().hex}")
-    build_image(engine_client, name, path=str(folder))
+    agent, name = own_agent_image(base_image), current_run().image(f"agent:{uuid.uuid4().hex}")
+    with closing(docker.from_env()) as client:
+        agent.ensure(client, Progress(quiet=True))
+    build_image(engine_client, name, fileobj=io.BytesIO(_AGENT.format(agent=agent.name).encode()))
     pushed = push_to_swarm(name)
     engine_client.remove_image(name)
     return pushed

@@ -14,7 +14,7 @@ from google.auth.credentials import AnonymousCredentials
 from googleapiclient import discovery
 
 from local_stack.parts.base_image import BaseImage
-from local_stack.parts.runtime_image import image_aliases
+from local_stack.parts.runtime_image import image_aliases, runtime_image
 from local_stack.settings import Part
 from local_stack.stack import LocalStack
 from tests.support.waiting import wait_until
@@ -71,7 +71,7 @@ def source_package(task: str) -> bytes:
 @contextmanager
 def aliases(stack: LocalStack, images: Mapping[str, str]) -> Iterator[None]:
     """Have the stack's service run ``images`` in place of others, beside its own."""
-    known = {**image_aliases(BaseImage.name_of(stack.settings)), **images}
+    known = {**image_aliases(runtime_image(BaseImage.name_of(stack.settings)).name), **images}
     environment = {**stack.settings.training_environment, "TRAINING_IMAGE_ALIASES": json.dumps(known)}
     LocalStack(stack.settings.model_copy(update={"training_environment": environment})).up([Part.TRAINING])
     try:

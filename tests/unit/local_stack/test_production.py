@@ -16,6 +16,7 @@ import yaml
 
 from local_stack import production
 from local_stack.errors import EngineMissing, PackagesMissing
+from local_stack.parts.own_image import OwnImage
 from local_stack.people import credentials
 from local_stack.production import Production
 from local_stack.settings import REPOSITORY_ROOT, StackSettings
@@ -39,7 +40,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Production:
     monkeypatch.setattr(LocalStack, "up", lambda *_: None)
     monkeypatch.setattr(production, "_ROOTS_METRICS", tmp_path / "roots")
     monkeypatch.setattr(production, "find_gateway", lambda _: "172.17.0.1")
-    monkeypatch.setattr(production, "ensure_runtime_image", lambda *_: None)
+    monkeypatch.setattr(OwnImage, "ensure", lambda *_: None)
     monkeypatch.setattr(production, "connect", lambda *_, **__: ExitStack())
     monkeypatch.setattr(credentials, "subprocess", SimpleNamespace(run=run_here))
     (tmp_path / "engine.sock").touch()

@@ -65,6 +65,10 @@ def test_a_swarm_cannot_be_closed(mode: str) -> None:
         ({"agent_image": "image"}, "must be set together, got 'image' and ''"),
         ({"agent_url": "http://10.0.0.1:8470"}, "must be set together, got '' and 'http://10.0.0.1:8470'"),
         ({"agent_image": "image", "agent_url": "10.0.0.1"}, "must be http://HOST:PORT .* got '10.0.0.1'"),
+        (
+            {"agent_image": "image", "agent_url": "http://10.0.0.1:8470", "agent_authority": "a.pem"},
+            "TRAINING_AGENT_AUTHORITY needs a TRAINING_AGENT_URL with https, got 'http://10.0.0.1:8470'",
+        ),
         ({"agent_folder": "here"}, "agent_folder"),
         ({"agent_docker_socket": "docker.sock"}, "agent_docker_socket"),
     ],

@@ -5,18 +5,27 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from container_engines.swarm.agent import AGENT_SPEC, AgentLaunch, agent_secret_name, agent_service_spec
+import pytest
+
+from container_engines.swarm.agent import (
+    AGENT_SPEC,
+    AgentLaunch,
+    agent_secret_name,
+    agent_service_spec,
+    is_refused_image,
+)
 
 AGENT = AgentLaunch(image="image:1", url="http://service:8470", token="secret-token", folder="/folder")
+IDS = {"agent-token": "id-of-token", "agent-authority": "id-of-authority"}
 
 
 def test_no_part_of_the_service_shows_the_token() -> None:
-    assert "secret-token" not in json.dumps(agent_service_spec("service", AGENT, "id"))
+    assert "secret-token" not in json.dumps(agent_service_spec("service", AGENT, IDS))
     assert "secret-token" not in repr(AGENT)
 
 
 def test_each_machine_has_one_with_little_rights_and_one_folder() -> None:
-    spec = agent_service_spec("service", AGENT, "id")
+    spec = agent_service_spec("service", AGENT, IDS)
     container = spec["TaskTemplate"]["ContainerSpec"]
 
     assert spec["Mode"] == {"Global": {}}
@@ -31,16 +40,60 @@ def test_each_machine_has_one_with_little_rights_and_one_folder() -> None:
 
 def test_another_image_address_or_token_is_another_service() -> None:
     def digest(agent: AgentLaunch) -> str:
-        return str(agent_service_spec("service", agent, "id")["Labels"][AGENT_SPEC])
+        return str(agent_service_spec("service", agent, IDS)["Labels"][AGENT_SPEC])
 
     changed = [
         replace(AGENT, image="image:2"),
         replace(AGENT, url="http://other:8470"),
         replace(AGENT, token="other"),
         replace(AGENT, folder="/other"),
+        replace(AGENT, authority="PEM"),
     ]
 
-    assert digest(AGENT) == digest(replace(AGENT))
-    assert len({digest(agent) for agent in [AGENT, *changed]}) == 5
+    # A login for the image is no part of it.
+    assert digest(AGENT) == digest(replace(AGENT, pull_token=lambda: "login"))
+    assert len({digest(agent) for agent in [AGENT, *changed]}) == 6
     assert agent_secret_name("service", "one") != agent_secret_name("service", "two")
     assert len(agent_secret_name("s" * 60, "token")) <= 64
+
+
+def test_an_authority_reaches_the_agent_as_a_file_beside_its_token() -> None:
+    def container(agent: AgentLaunch) -> dict[str, object]:
+        return dict(agent_service_spec("service", agent, IDS)["TaskTemplate"]["ContainerSpec"])
+
+    one, other = container(AGENT), container(replace(AGENT, authority="PEM"))
+
+    assert "TRAINING_AGENT_AUTHORITY_FILE=" in one["Env"]  # type: ignore[operator]
+    assert "TRAINING_AGENT_AUTHORITY_FILE=/run/secrets/agent-authority" in other["Env"]  # type: ignore[operator]
+    secrets = [(each["SecretID"], each["File"]["Name"]) for each in other["Secrets"]]  # type: ignore[attr-defined]
+    assert secrets == [("id-of-token", "agent-token"), ("id-of-authority", "agent-authority")]
+    assert len(one["Secrets"]) == 1  # type: ignore[arg-type]
+
+
+def task(at: int, state: str, error: str = "", node: str = "n1") -> dict[str, object]:
+    status = {"State": state, **({"Err": error} if error else {})}
+    return {"CreatedAt": f"2026-01-01T00:00:0{at}Z", "NodeID": node, "Status": status}
+
+
+REFUSED = "No such image: 10.0.0.5:5000/demo/agent:1"
+
+
+@pytest.mark.parametrize(
+    ("tasks", "is_refused"),
+    [
+        ([], False),
+        ([task(1, "running")], False),
+        ([task(1, "rejected", REFUSED)], True),
+        # It tries again just now; the one before says what came of it.
+        ([task(2, "preparing"), task(1, "rejected", REFUSED)], True),
+        ([task(2, "running"), task(1, "rejected", REFUSED)], False),
+        ([task(1, "running"), task(2, "rejected", REFUSED)], True),
+        ([task(1, "running"), task(1, "rejected", REFUSED, "n2")], True),
+        ([task(1, "rejected", "invalid mount config: bind source path does not exist")], False),
+        ([task(1, "failed", "task: non-zero exit (1)")], False),
+    ],
+)
+def test_a_machine_that_cannot_pull_is_seen_until_it_could(
+    tasks: list[dict[str, object]], is_refused: bool
+) -> None:
+    assert is_refused_image(tasks) is is_refused

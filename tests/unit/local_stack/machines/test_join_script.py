@@ -22,6 +22,7 @@ def make_command(**changes: object) -> JoinCommand:
         "ports": (1,),
         "authority": PEM,
         "token": "a-token",
+        "agent_folder": "/var/lib/agents of mine",
     }
     return JoinCommand(**(told | changes))  # type: ignore[arg-type]
 
@@ -42,6 +43,7 @@ def test_the_script_is_one_that_a_shell_reads() -> None:
     assert script.endswith("\nJOIN")
     assert PEM.strip() in script
     assert "ports='1 2377 7946'" in script
+    assert "metrics='/var/lib/agents of mine'" in script
 
 
 def test_what_is_no_certificate_cannot_become_a_command() -> None:

@@ -104,4 +104,5 @@ def test_each_join_command_has_a_token_of_its_own(
 
     assert first.token != second.token
     assert (first.address, first.registry, first.ports) == (address, f"{address}:5000", (8474, 5000, 9023))
+    assert first.agent_folder == "/var/lib/container-training/agents"
     assert len(list((part.settings.machines_dir / "invitations" / "open").iterdir())) == 2

@@ -11,7 +11,9 @@ import pytest
 
 from local_stack.errors import PartFailed
 from local_stack.parts import training
-from local_stack.parts.runtime_image import runtime_image_name
+from local_stack.parts.agent_image import agent_image
+from local_stack.parts.own_image import OwnImage
+from local_stack.parts.runtime_image import runtime_image
 from local_stack.parts.training import Training
 from tests.support.fakes.stack_workshop import FakeEngine, make_workshop, said
 
@@ -42,7 +44,7 @@ def test_preparing_makes_the_runtime_image_once(engine: FakeEngine, tmp_path: Pa
     part.prepare()
     part.prepare()
 
-    assert engine.acts == [f"build from {BASE}: {runtime_image_name(BASE)}"]
+    assert engine.acts == [f"build from {BASE}: {runtime_image(BASE).name}"]
     assert engine.is_closed
 
 
@@ -101,9 +103,9 @@ def test_the_service_is_told_where_everything_is(engine: FakeEngine, tmp_path: P
         "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
         "DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA": "true",
     }
-    assert set(json.loads(environment["TRAINING_RUNTIME_IMAGES"]).values()) == {runtime_image_name(BASE)}
+    assert set(json.loads(environment["TRAINING_RUNTIME_IMAGES"]).values()) == {runtime_image(BASE).name}
     aliases = json.loads(environment["TRAINING_IMAGE_ALIASES"])
-    assert aliases["us-docker.pkg.dev/vertex-ai/*"] == runtime_image_name(BASE)
+    assert aliases["us-docker.pkg.dev/vertex-ai/*"] == runtime_image(BASE).name
 
 
 def test_clients_of_vertex_ai_are_let_in_where_the_stack_says(engine: FakeEngine, tmp_path: Path) -> None:
@@ -180,12 +182,12 @@ def test_with_other_machines_the_runtime_image_is_pushed_or_that_is_said(
 ) -> None:
     pushed: list[str] = []
 
-    def push(client: FakeEngine, base: str, name: str, login: dict[str, str]) -> None:
+    def push(_: OwnImage, client: FakeEngine, name: str, login: dict[str, str]) -> None:
         pushed.append(name)
         if is_refused:
             raise PartFailed("docker push", "failed")
 
-    monkeypatch.setattr(training, "push_runtime_image", push)
+    monkeypatch.setattr(OwnImage, "push", push)
     part = make_part(tmp_path, require_auth=True, advertise_address="10.0.0.5")
     named = set(json.loads(environment_of(part)["TRAINING_RUNTIME_IMAGES"]).values())
 
@@ -200,3 +202,83 @@ def test_on_one_machine_nothing_is_pushed(engine: FakeEngine, tmp_path: Path) ->
     make_part(tmp_path).complete()
 
     assert engine.acts == []
+
+
+AGENT_SETTINGS = (
+    "TRAINING_AGENT_IMAGE",
+    "TRAINING_AGENT_URL",
+    "TRAINING_AGENT_AUTHORITY",
+    "TRAINING_AGENT_FOLDER",
+)
+
+
+def make_advertised(folder: Path, **told: str) -> Training:
+    """Return the part of a stack with other machines, whose authority is there."""
+    told = {"TRAINING_AGENT_FOLDER": str(folder / "metrics" / "of-agents"), **told}
+    part = make_part(folder, require_auth=True, advertise_address="10.0.0.5", training_environment=told)
+    part.settings.machines_dir.mkdir()
+    part.settings.authority_file.write_text("PEM")
+    return part
+
+
+def test_with_other_machines_agents_have_an_image_a_folder_and_a_way_to_the_service(
+    engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image = agent_image(BASE)
+    name = image.pushed_name("10.0.0.5:5000/demo-project")
+    pushed: list[tuple[str, object]] = []
+
+    def push(_: OwnImage, client: FakeEngine, name: str, login: dict[str, str]) -> str:
+        pushed.append((name, login))
+        return "by-digest"
+
+    monkeypatch.setattr(OwnImage, "push", push)
+    monkeypatch.setattr(training, "stacks_registry_login", lambda settings, name: {"login for": name})
+    part = make_advertised(tmp_path)
+
+    part.prepare()
+    told = environment_of(part)
+
+    folder = tmp_path / "metrics" / "of-agents"
+    assert f"build from {BASE}: {image.name}" in engine.acts
+    assert [told[name] for name in AGENT_SETTINGS] == [
+        "by-digest",
+        "https://10.0.0.5:8474",
+        str(tmp_path / "machines" / "authority.pem"),
+        str(folder),
+    ]
+    assert folder.stat().st_mode & 0o777 == 0o700
+    # Before the service starts, so that its agents find it.
+    assert pushed == [(name, {"login for": name})]
+
+
+def test_where_the_agents_image_cannot_be_built_the_stack_goes_on_without_agents(
+    engine: FakeEngine, tmp_path: Path
+) -> None:
+    engine.present.add(runtime_image(BASE).name)
+    engine.refuses = docker.errors.APIError("no index of packages")
+    part = make_advertised(tmp_path)
+
+    part.prepare()
+
+    (line,) = [line for line in said(part.progress) if "no index of packages" in line]
+    assert "tuning jobs will be refused" in line
+    assert "TRAINING_AGENT_IMAGE" not in environment_of(part)
+
+
+def test_an_image_of_ones_own_for_agents_is_not_built(engine: FakeEngine, tmp_path: Path) -> None:
+    part = make_advertised(tmp_path, TRAINING_AGENT_IMAGE="")
+
+    part.prepare()
+
+    assert not [act for act in engine.acts if "agent" in act]
+    told = environment_of(part)
+    assert (told["TRAINING_AGENT_IMAGE"], "TRAINING_AGENT_URL" in told) == ("", False)
+
+
+def test_on_one_machine_there_are_no_agents(engine: FakeEngine, tmp_path: Path) -> None:
+    part = make_part(tmp_path)
+
+    part.prepare()
+
+    assert not set(AGENT_SETTINGS) & set(environment_of(part))

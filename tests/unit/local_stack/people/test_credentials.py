@@ -8,6 +8,7 @@ import stat
 from ipaddress import IPv4Address
 from pathlib import Path
 
+import jwt
 import pytest
 
 from local_stack.environment import client_environment
@@ -19,6 +20,7 @@ from local_stack.people.credentials import (
     google_key,
     registry_auth,
     registry_login,
+    stacks_registry_login,
 )
 from local_stack.settings import StackSettings
 
@@ -108,6 +110,15 @@ def test_other_logins_of_the_docker_configuration_stay(settings: StackSettings) 
     found = docker_config(settings)
     assert found["credsStore"] == "none"
     assert set(found["auths"]) == {"registry.example", settings.registry}  # type: ignore[call-overload]
+
+
+def test_the_stack_has_a_login_for_one_image_while_the_service_is_down(settings: StackSettings) -> None:
+    login = stacks_registry_login(settings, "10.0.0.5:5000/demo-project/agent:1")
+
+    claims = jwt.decode(login["registrytoken"], options={"verify_signature": False})
+    assert [(each["name"], each["actions"]) for each in claims["access"]] == [
+        ("demo-project/agent", ["pull", "push"])
+    ]
 
 
 def test_people_and_airflow_are_each_given_their_own_token(settings: StackSettings) -> None:

@@ -13,7 +13,7 @@ from training_api.iam.wire import Binding, Policy
 from training_service.access.control import AccessControl
 from training_service.access.decision import Caller, agent_principal
 from training_service.access.identity import Authenticator, IdentityTokens, Unauthenticated
-from training_service.access.registry_tokens import ISSUER, SERVICE, RegistryTokens
+from training_service.access.registry_tokens import ISSUER, SERVICE, RegistryTokens, own_token
 from training_service.access.signing_key import SigningKey
 from training_service.store.database import open_database
 from training_service.store.policy_store import PolicyStore
@@ -178,3 +178,13 @@ def test_a_token_of_another_key_is_not_refreshed(tokens: RegistryTokens, policie
 
     with pytest.raises(Unauthenticated, match="no token of this registry"):
         tokens.refresh(forged.value)
+
+
+def test_the_service_itself_uses_one_repository_and_nothing_else(key: SigningKey) -> None:
+    token = own_token(key, "other/digits", ["pull"], timedelta(minutes=5))
+
+    claims = jwt.decode(
+        token, key.private.public_key(), algorithms=["ES256"], audience=SERVICE, issuer=ISSUER
+    )
+    assert claims["access"] == [PULL]
+    assert claims["exp"] - claims["iat"] == 300
