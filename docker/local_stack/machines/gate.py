@@ -16,6 +16,7 @@ import re
 import signal
 import ssl
 import sys
+import threading
 from collections import Counter
 from contextlib import closing
 from http import HTTPStatus
@@ -46,7 +47,9 @@ logger = logging.getLogger(__name__)
 
 class Joining:
     """
-    Gives Swarm's token to whoever has one of the stack, and replaces it afterwards.
+    Exchanges tokens of the stack for Swarm's token, and replaces that one afterwards.
+
+    Safe for threads: one exchange, or one replacement, at a time.
 
     :param engine_url: of the engine that manages the swarm.
     """
@@ -54,6 +57,9 @@ class Joining:
     def __init__(self, engine_url: str, invitations: Invitations) -> None:
         self._engine_url = engine_url
         self._invitations = invitations
+        # Without it, a machine could read the token a moment before it is replaced for another machine, and two
+        # that show the same token could each note their own address.
+        self._lock = threading.Lock()
 
     def join(self, token: str, address: str) -> str | None:
         """
@@ -61,10 +67,12 @@ class Joining:
 
         :raises DockerException: the engine does not answer; the machine's token stays good.
         """
-        with closing(docker.DockerClient(base_url=self._engine_url, timeout=_ENGINE_SECONDS)) as client:
-            found = worker_token(client)
-            before = [each.node_id for each in machines_of(client)]
-        if not self._invitations.use(token, address, before):
+        with self._lock:
+            with closing(docker.DockerClient(base_url=self._engine_url, timeout=_ENGINE_SECONDS)) as client:
+                found = worker_token(client)
+                before = [each.node_id for each in machines_of(client)]
+            is_good = self._invitations.use(token, address, before)
+        if not is_good:
             logger.warning("refused a machine at %s: its token is unknown, used or expired", address)
             return None
         logger.info("a machine at %s may join", address)
@@ -72,10 +80,14 @@ class Joining:
 
     def tidy(self) -> None:
         """
-        Replace Swarm's token once nobody needs it any more who was given it.
+        Replace Swarm's token once all machines that were given it have joined, or had their time.
 
         :raises DockerException: the engine does not answer; to be called again.
         """
+        with self._lock:
+            self._tidy()
+
+    def _tidy(self) -> None:
         self._invitations.remove_expired()
         given = self._invitations.given()
         if not given:
@@ -140,7 +152,7 @@ class Gate:
             if self._open[address] <= _MOST_OF_ONE and self._open.total() <= _MOST_CONNECTIONS:
                 await self._answer(reader, writer, address)
         except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError):
-            pass  # whoever asks has gone, or says nothing that could be answered
+            pass  # the client has gone, or sent nothing that can be answered
         finally:
             self._open[address] -= 1
             if not self._open[address]:
@@ -195,7 +207,7 @@ async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
     if writer.can_write_eof():
         writer.write_eof()
     else:
-        # TLS has no end of one direction: whoever closes first ends both.
+        # TLS cannot end one direction alone: the first close ends both.
         writer.close()
 
 

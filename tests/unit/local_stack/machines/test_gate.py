@@ -113,6 +113,28 @@ def test_swarms_token_is_replaced_when_the_machine_has_joined(
     assert not invitations.given()
 
 
+def test_a_machine_that_comes_during_the_replacement_gets_the_new_token(
+    joining: Joining, engine: Engine, invitations: Invitations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    got: list[str | None] = []
+    token = invitations.issue(60)
+    another = threading.Thread(target=lambda: got.append(joining.join(token, "10.0.0.7")))
+
+    def rotate(engine: Engine) -> None:
+        another.start()
+        another.join(0.5)
+        engine.generation += 1
+
+    monkeypatch.setattr(module, "rotate_worker_token", rotate)
+    joining.join(invitations.issue(60), "10.0.0.6")
+    engine.machines.append(make_machine("second", "10.0.0.6"))
+
+    joining.tidy()
+    another.join()
+
+    assert got == ["SWMTKN-2"]
+
+
 def test_swarms_token_is_replaced_though_the_machine_never_joins(
     joining: Joining, engine: Engine, invitations: Invitations, clock: Clock
 ) -> None:
