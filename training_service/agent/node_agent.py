@@ -14,11 +14,11 @@ import structlog
 
 from training_api.errors import EngineError
 from training_service.agent.local_engine import LocalEngine
+from training_service.agent.rows import stream_of
 from training_service.agent.service_client import ServiceClient
-from training_service.intake.agent_rows import stream_of
+from training_service.agent.wire import SyncResponse
 from training_service.intake.metric_reader import MetricReader
 from training_service.intake.metric_stream import SinkUnavailable
-from training_service.model.agent_wire import SyncResponse
 
 #: How long to wait for a stream's last reports before the service is told what is there.
 _DRAIN_SECONDS = 0.5

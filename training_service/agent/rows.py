@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from container_engines.base import Usage
 from container_engines.swarm.facts import MachineFacts
 from training_api.job.tuning.measurement import Report
+from training_service.agent.wire import ContainerEnd, ContainerUse, ReportRow, StreamRef
 from training_service.intake.metric_stream import PlacedReport, StreamName
-from training_service.model.agent_wire import ContainerEnd, ContainerUse, ReportRow, StreamRef
 
 
 def ref_of(stream: StreamName) -> StreamRef:

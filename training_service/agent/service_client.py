@@ -13,14 +13,8 @@ from pydantic import ValidationError
 
 from container_engines.swarm.facts import NO_FACTS, MachineFacts
 from training_api.wire import WireModel
-from training_service.intake.agent_rows import ends_of, placed_of, ref_of, row_of, stream_of, uses_of
-from training_service.intake.metric_stream import (
-    KnownReports,
-    PlacedReport,
-    SinkUnavailable,
-    StreamName,
-)
-from training_service.model.agent_wire import (
+from training_service.agent.rows import ends_of, placed_of, ref_of, row_of, stream_of, uses_of
+from training_service.agent.wire import (
     KNOWN,
     MAX_BATCH_REPORTS,
     MAX_WARNING_LENGTH,
@@ -34,6 +28,12 @@ from training_service.model.agent_wire import (
     StreamWarning,
     SyncRequest,
     SyncResponse,
+)
+from training_service.intake.metric_stream import (
+    KnownReports,
+    PlacedReport,
+    SinkUnavailable,
+    StreamName,
 )
 
 #: Trainers that report wait for a post: the kernel lets them in after 45 s.

@@ -47,8 +47,8 @@ from training_service.access.roles import (
     VERTEX_LOCATION_GET,
     VERTEX_LOCATION_LIST,
 )
+from training_service.agent.wire import PATHS as AGENT_PATHS
 from training_service.api.vertex_v1.paths import LOCATION, LOCATIONS, UNSERVED, UNSERVED_METHODS
-from training_service.model.agent_wire import PATHS as AGENT_PATHS
 
 _JOBS = "/v1/projects/{project}/jobs"
 _JOB = "projects/{project}/jobs/{job_id}"

@@ -16,11 +16,8 @@ from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
 
 from container_engines.swarm.facts import NodeFacts
-from training_service.api.routes import Routes
-from training_service.intake.agent_rows import facts_of, placed_of, ref_of, row_of, stream_of
-from training_service.intake.metric_stream import PlacedReport, SinkUnavailable
-from training_service.intake.node_streams import NodeStreams
-from training_service.model.agent_wire import (
+from training_service.agent.rows import facts_of, placed_of, ref_of, row_of, stream_of
+from training_service.agent.wire import (
     KNOWN,
     STORE,
     SYNC,
@@ -32,6 +29,9 @@ from training_service.model.agent_wire import (
     SyncRequest,
     SyncResponse,
 )
+from training_service.api.routes import Routes
+from training_service.intake.metric_stream import PlacedReport, SinkUnavailable
+from training_service.intake.node_streams import NodeStreams
 
 #: How long an agent waits for news; as long as that a service that stops waits for it.
 _HOLD_SECONDS = 2.0

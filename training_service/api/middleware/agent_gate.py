@@ -13,8 +13,8 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from training_service.access.agent_token import is_agent
+from training_service.agent.wire import PREFIX
 from training_service.api.errors import error_response
-from training_service.model.agent_wire import PREFIX
 
 
 class AgentGate:

@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from container_engines.swarm.facts import NodeFacts
+from training_service.agent.wire import KNOWN, PATHS, STORE
 from training_service.api.agents import agents_router
 from training_service.api.errors import install_error_handlers
 from training_service.api.middleware.agent_gate import AgentGate
@@ -16,7 +17,6 @@ from training_service.api.middleware.body_limit import BodyLimit
 from training_service.intake.metric_stream import StreamName
 from training_service.intake.node_streams import NodeStreams
 from training_service.intake.report_sink import StoredReports
-from training_service.model.agent_wire import KNOWN, PATHS, STORE
 from training_service.store.database import open_database
 from training_service.store.measurement_store import MeasurementStore
 
