@@ -96,15 +96,6 @@ def training(service: Service) -> Iterator[TrainingClient]:
         yield client
 
 
-@pytest.fixture(scope="module")
-def engines(swarm: Swarm) -> Iterator[dict[str, docker.APIClient]]:
-    """A client of each machine's engine, by the machine's name."""
-    clients = {node.name: node.client() for node in swarm.nodes}
-    yield clients
-    for client in clients.values():
-        client.close()
-
-
 @pytest.fixture
 def submit(training: TrainingClient, swarm_image: ImageRef, job_id: str) -> Callable[..., str]:
     """Submit a master and three workers that all run ``program``."""

@@ -128,15 +128,6 @@ def training(service: Service) -> Iterator[TrainingClient]:
         yield client
 
 
-@pytest.fixture(scope="module")
-def engines(swarm: Swarm) -> Iterator[dict[str, docker.APIClient]]:
-    """A client of each machine's engine, by the machine's name."""
-    clients = {node.name: node.client() for node in swarm.nodes}
-    yield clients
-    for client in clients.values():
-        client.close()
-
-
 @pytest.fixture
 def tune(training: TrainingClient, agent_image: ImageRef, job_id: str) -> Callable[..., None]:
     """Submit a tuning job whose trials run ``program``."""

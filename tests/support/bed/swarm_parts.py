@@ -56,6 +56,15 @@ def swarm() -> Iterator[Swarm]:
 
 
 @pytest.fixture(scope="session")
+def engines(swarm: Swarm) -> Iterator[dict[str, docker.APIClient]]:
+    """A client of each machine's engine, by the machine's name."""
+    clients = {node.name: node.client() for node in swarm.nodes}
+    yield clients
+    for client in clients.values():
+        client.close()
+
+
+@pytest.fixture(scope="session")
 def push_to_swarm(
     swarm: Swarm,
     stack: LocalStack,
