@@ -1,7 +1,7 @@
 """
 The times of the frames of a container's log.
 
-Not safe for threads: each reading has an object of its own.
+Not safe for threads: each read of a log makes its own object.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class OrdinalStamps(Stamps):
     """
     Times of an engine that gives whole seconds.
 
-    The frames of a second are numbered, by nanoseconds. So each line has a time of its own, and their order
+    Each frame is one nanosecond later than the one before it in the same second. So times differ, and their order
     is kept. Every reading finds the same times, because it begins with the first frame of a second.
     """
 

@@ -115,7 +115,7 @@ def _make_authority(files: AuthorityFiles, address: IPv4Address, now: datetime) 
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(key_cert_sign=True), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        # It vouches for nothing else, whoever may have its key.
+        # A stolen key of the authority is good for this one address.
         .add_extension(x509.NameConstraints([x509.IPAddress(IPv4Network(address))], None), critical=True)
         .sign(key, hashes.SHA256())
     )

@@ -77,7 +77,7 @@ class Invitations:
         if found is None or float(found["until"]) <= self._now():
             return False
         until = self._now() + JOIN_SECONDS
-        # Written first: the token counts as given from here on, whoever is killed.
+        # Written first: a process that is killed from here on has given the token.
         self._write(_GIVEN, digest, asdict(Given(address=address, until=until, before=sorted(before))))
         try:
             path.unlink()
@@ -99,7 +99,7 @@ class Invitations:
             (self._folder / _GIVEN / digest).unlink(missing_ok=True)
 
     def remove_expired(self) -> None:
-        """Remove the tokens that nobody used in time."""
+        """Remove the tokens that have expired without being used."""
         for path in self._files(_OPEN):
             found = _read(path)
             if found is not None and float(found["until"]) <= self._now():

@@ -17,7 +17,7 @@ _PEM = re.compile(r"^[A-Za-z0-9+/=\n -]+$")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinCommand:
     """
-    What the script is told.
+    The values that the script gets.
 
     :param address: of the first machine.
     :param gate_url: where its token is exchanged for Swarm's.

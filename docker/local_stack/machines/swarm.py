@@ -64,8 +64,8 @@ def ensure_manager(client: docker.DockerClient, address: IPv4Address) -> bool:
     if state != "active":
         reason = swarm.get("Error") or "it says no more"
         raise LocalStackError(
-            f"the engine's part in its swarm must be active or none, got {state!r}: {reason}; mend it, or leave "
-            "that swarm (docker swarm leave)"
+            f"the engine's state in its swarm must be 'active' or 'inactive', got {state!r}: {reason}; repair the "
+            "swarm, or leave it (docker swarm leave)"
         )
     if not swarm.get("ControlAvailable"):
         raise LocalStackError(
