@@ -57,8 +57,8 @@ class Joining:
     def __init__(self, engine_url: str, invitations: Invitations) -> None:
         self._engine_url = engine_url
         self._invitations = invitations
-        # Without it, a machine could read the token a moment before it is replaced for another machine, and two
-        # that show the same token could each note their own address.
+        # Without it, a machine could read the token just before it is replaced for another machine, and of
+        # two that show the same token the later one's address would be noted.
         self._lock = threading.Lock()
 
     def join(self, token: str, address: str) -> str | None:
