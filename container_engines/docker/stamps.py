@@ -35,7 +35,7 @@ class OrdinalStamps(Stamps):
     Times of an engine that gives whole seconds.
 
     Each frame is a nanosecond later than the one before it in the same second, so that all times differ and
-    their order is kept. Every reading finds the same times, because it begins with the first frame of a second.
+    their order is kept. Every read finds the same times, because it begins with the first frame of a second.
     """
 
     def __init__(self) -> None:
