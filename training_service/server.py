@@ -16,6 +16,7 @@ import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from training_api.errors import TrainingError
+from training_service.http_config import http_config
 from training_service.locking import hold_database
 from training_service.settings import LogFormat, ServiceSettings
 from training_service.stopping import REQUESTS_SECONDS, StoppableServer
@@ -69,22 +70,14 @@ def _run(settings: ServiceSettings) -> int:
     """
     app = build_service(settings, on_lost=lambda: server.leave(_TAKEN_OVER))
     _keep_memory_small()
-    server = StoppableServer(http_config(app, settings.host, settings.port))
+    server = StoppableServer(service_config(app, settings.host, settings.port))
     return server.exit_status if server.run_until_told() else _STARTUP_FAILED
 
 
-def http_config(app: ASGIApp, host: str, port: int) -> uvicorn.Config:
-    """Return how the HTTP server of ``app`` runs; port 0: a free one."""
-    return uvicorn.Config(
-        _BearsGoneClients(app),
-        host=host,
-        port=port,
-        log_config=None,
-        access_log=False,
-        # Whoever asks over loopback could say any address, and the audit log would have it.
-        proxy_headers=False,
-        ws="none",
-        timeout_graceful_shutdown=REQUESTS_SECONDS,
+def service_config(app: ASGIApp, host: str, port: int) -> uvicorn.Config:
+    """Return how the service's own HTTP server runs; port 0: a free one."""
+    return http_config(
+        _BearsGoneClients(app), host=host, port=port, timeout_graceful_shutdown=REQUESTS_SECONDS
     )
 
 

@@ -27,7 +27,7 @@ from container_engines.memory.engine import Behaviour, MemoryEngine
 from container_engines.memory.scripted_reports import ScriptedReport
 from training_api.job.image_ref import parse_image_ref
 from training_api.job.machines import GIB, Resources
-from training_service.server import http_config
+from training_service.server import service_config
 from training_service.settings import ServiceSettings
 from training_service.wiring import build_service
 
@@ -129,7 +129,7 @@ def main() -> None:
         grpc_port=options.grpc_port,
     )
     app = build_service(settings, engine)
-    server = uvicorn.Server(http_config(app, "127.0.0.1", 0))
+    server = uvicorn.Server(service_config(app, "127.0.0.1", 0))
     threading.Thread(target=_tell_port, args=(server,), daemon=True).start()
     server.run()
 

@@ -15,7 +15,7 @@ from container_engines.memory.engine import Behaviour, MemoryEngine
 from tests.support.speed import scaled
 from tests.support.waiting import wait_until
 from training_api.job.image_ref import parse_image_ref
-from training_service.server import http_config
+from training_service.server import service_config
 from training_service.settings import ServiceSettings
 from training_service.wiring import build_service
 
@@ -47,7 +47,7 @@ def run_service(
     engine = engine or MemoryEngine()
     engine.add_image(parse_image_ref(IMAGE), behaviour or Behaviour(run_seconds=10**9))
     settings = ServiceSettings(database_url=f"sqlite:///{folder / 'jobs.db'}", port=0, **changes)
-    server = uvicorn.Server(http_config(build_service(settings, engine), "127.0.0.1", port))
+    server = uvicorn.Server(service_config(build_service(settings, engine), "127.0.0.1", port))
     thread = threading.Thread(target=server.run)
     thread.start()
     try:

@@ -63,6 +63,7 @@ ROOMS: tuple[str, ...] = (
     "training_service.upkeep",
     "training_service.metadata",
     "training_service.faults",
+    "training_service.http_config",
     "training_service.front_door",
     "training_service.api",
     "training_service.grpc_api",

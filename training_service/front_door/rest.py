@@ -13,6 +13,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from training_service.front_door.names import is_api_host
+from training_service.http_config import http_config
 
 _LOOPBACK = "127.0.0.1"
 #: Where the service has the paths that Vertex AI has at its root.
@@ -44,14 +45,10 @@ class AsVertexAI:
 @asynccontextmanager
 async def rest_server(app: ASGIApp, context: ssl.SSLContext) -> AsyncIterator[tuple[str, int]]:
     """Serve ``app`` over TLS on a free port of loopback until the block ends; its address."""
-    config = uvicorn.Config(
+    config = http_config(
         AsVertexAI(app),
         ssl_context_factory=lambda *_: context,
         lifespan="off",  # it is that of the server around this one
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,
-        ws="none",
         timeout_graceful_shutdown=1,
     )
     server = _InnerServer(config)
