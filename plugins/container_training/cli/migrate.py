@@ -1,4 +1,4 @@
-"""``migrate``: writes a DAG file for a legacy job file, gcloud command or Airflow DAG."""
+"""``migrate``: writes a DAG file for a job file, gcloud command or Airflow DAG."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from container_training.work.migration.airflow_dag import dags_of_file
 from container_training.work.migration.dag_text import DagOptions, dag_source, dags_source, decisions_in
 from container_training.work.migration.gcloud_command import find_gcloud_command
 from container_training.work.migration.legacy_job import LegacyJob, job_from_command, job_from_file
+from container_training.work.migration.own_dags import ReadJobFile, own_dag_for_vertex
 from container_training.work.migration.shell_text import read_shell_text
 from container_training.work.migration.vertex_decisions import for_vertex
 from container_training.work.submission.job_file_reader import load_job_file
@@ -74,7 +75,11 @@ def _source(options: argparse.Namespace) -> str:
     if options.config is not None:
         path = Path(options.config)
         if path.suffix == ".py":
-            dags, text = dags_of_file(_read(path), path.name)
+            source = _read(path)
+            own = own_dag_for_vertex(source, path.name, _job_file_of(path)) if options.to else None
+            if own is not None:
+                return _only_comments(own, options, path.name)
+            dags, text = dags_of_file(source, path.name)
             dags = [replace(dag, jobs=[_aimed(job, options) for job in dag.jobs]) for dag in dags]
             return dags_source(dags, _dag_options(options, path.name), text)
         job = _aimed(job_from_file(load_job_file(path), path.stem), options)
@@ -90,6 +95,19 @@ def _source(options: argparse.Namespace) -> str:
     file = load_job_file(Path(config)) if config is not None else None
     job = _aimed(job_from_command(command, shell, file), options)
     return dag_source(job, _dag_options(options, "a gcloud command"), shell)
+
+
+def _job_file_of(dag_file: Path) -> ReadJobFile:
+    """Return a reader of job files; a relative path starts at the DAG's folder."""
+    return lambda path: load_job_file(dag_file.parent / path)
+
+
+def _only_comments(source: str, options: argparse.Namespace, name: str) -> str:
+    if options.dag_id or options.context:
+        raise UsageError(
+            f"{name} has this project's operators: its text stays, without --dag-id and --context"
+        )
+    return source
 
 
 def _aimed(job: LegacyJob, options: argparse.Namespace) -> LegacyJob:

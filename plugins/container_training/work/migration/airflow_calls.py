@@ -90,18 +90,19 @@ def read_dag_file(source: str, name: str) -> DagFile:
     except SyntaxError as error:
         raise InvalidCommand(f"{name}:{error.lineno}: is not Python: {error.msg}") from error
     calls, others = [], []
-    names = _imported(file.tree)
+    names = imported_names(file.tree)
     for node in ast.walk(file.tree):
         if not isinstance(node, ast.Call):
             continue
-        operator = _operator(node, names)
+        operator = operator_name(node, names)
         if operator in _OPERATORS:
             calls.append(_read_call(node, operator, file, names))
         elif operator.endswith(("Operator", "Sensor")):
             others.append((operator, node.lineno))
     if not calls:
         raise InvalidCommand(
-            f"{name} calls no training operator of Google's provider; migrate reads {', '.join(sorted(_OPERATORS))}"
+            f"{name} calls no training operator of Google's provider; migrate reads {', '.join(sorted(_OPERATORS))}, "
+            "and with --to vertex the operators of this project"
         )
     return DagFile(
         file=file,
@@ -122,7 +123,7 @@ def _sets_order(said: ast.expr) -> bool:
     return isinstance(said, ast.Call) and dotted(said.func).rpartition(".")[2] in _ORDERS
 
 
-def _imported(tree: ast.Module) -> dict[str, str]:
+def imported_names(tree: ast.Module) -> dict[str, str]:
     """Return what the file's names stand for: the last part of what they were imported as."""
     return {
         alias.asname: alias.name.rpartition(".")[2]
@@ -133,15 +134,15 @@ def _imported(tree: ast.Module) -> dict[str, str]:
     }
 
 
-def _operator(call: ast.Call, names: Mapping[str, str]) -> str:
-    """Return the name of the class that is called, also by ``.partial``; empty: none."""
+def operator_name(call: ast.Call, names: Mapping[str, str]) -> str:
+    """Return the imported name of what is called, also by ``.partial``; empty: none."""
     called = dotted(call.func).removesuffix(".partial").rpartition(".")[2]
     name = names.get(called, called)
     return _OLD_NAMES.get(name, name)
 
 
 def _read_call(node: ast.Call, operator: str, file: PythonFile, names: Mapping[str, str]) -> OperatorCall:
-    arguments, unread = _arguments(node, file)
+    arguments, unread = arguments_of(node, file)
     dag = _dag_of(node, arguments.pop("dag", None), file, names)
     target = ""
     for parent in file.parents(node):
@@ -174,7 +175,8 @@ def _read_call(node: ast.Call, operator: str, file: PythonFile, names: Mapping[s
     )
 
 
-def _arguments(call: ast.Call, file: PythonFile) -> tuple[dict[str, ast.expr], list[str]]:
+def arguments_of(call: ast.Call, file: PythonFile) -> tuple[dict[str, ast.expr], list[str]]:
+    """Return the named arguments of a call, and what cannot be read of the others. Pure."""
     found: dict[str, ast.expr] = {}
     unread = [ast.unparse(each) for each in call.args]
     for keyword in call.keywords:
@@ -207,7 +209,7 @@ def _items(node: ast.expr | None, file: PythonFile) -> dict[str, ast.expr]:
 def _dag_of(node: ast.AST, given: ast.expr | None, file: PythonFile, names: Mapping[str, str]) -> DagCall:
     """Return the DAG that an operator is in: the one that it names, or the one around it."""
     for made in _dags_around(node, given, file, names):
-        arguments, _ = _arguments(made, file)
+        arguments, _ = arguments_of(made, file)
         if made.args and "dag_id" not in arguments:
             arguments["dag_id"] = made.args[0]
         return _dag(arguments, made.lineno, file)
@@ -215,7 +217,7 @@ def _dag_of(node: ast.AST, given: ast.expr | None, file: PythonFile, names: Mapp
         if isinstance(parent, ast.FunctionDef):
             for decorator in parent.decorator_list:
                 if _called(decorator, names) == "dag":
-                    arguments = _arguments(decorator, file)[0] if isinstance(decorator, ast.Call) else {}
+                    arguments = arguments_of(decorator, file)[0] if isinstance(decorator, ast.Call) else {}
                     name = ast.Constant(parent.name)
                     return _dag({"dag_id": name, **arguments}, parent.lineno, file)
     return DagCall()

@@ -296,16 +296,20 @@ def _comments(decisions: list[Decision], about: str, level: int, shell: ShellTex
     """Yield the decisions at one place; each is written once."""
     for decision in [each for each in decisions if each.about == about]:
         decisions.remove(decision)
-        prefix = f"{INDENT * level}# "
-        words = " ".join(shell.as_written(f"DECIDE: {decision.text}").split())
-        yield from textwrap.wrap(
-            words,
-            _COMMENT_WIDTH,
-            initial_indent=prefix,
-            subsequent_indent=prefix,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
+        yield from decision_comment(shell.as_written(decision.text), INDENT * level)
+
+
+def decision_comment(decision: str, indent: str) -> list[str]:
+    """Return the lines of a comment that asks for a decision. Pure."""
+    prefix = f"{indent}# "
+    return textwrap.wrap(
+        " ".join(f"DECIDE: {decision}".split()),
+        _COMMENT_WIDTH,
+        initial_indent=prefix,
+        subsequent_indent=prefix,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _merged(decisions: list[Decision]) -> list[Decision]:

@@ -18,7 +18,8 @@ from container_training.work.migration.legacy_job import (
     refusal,
 )
 from container_training.work.migration.shell_text import has_mark
-from training_api.errors import InvalidCommand, InvalidJobSpec
+from training_api.dialects.ml_v1.resources import Job
+from training_api.errors import FieldViolation, InvalidCommand, InvalidJobSpec
 from training_api.vertex_jobs.options import VertexOptions
 from training_api.vertex_jobs.writer import vertex_request
 
@@ -74,15 +75,30 @@ def _refused(job: LegacyJob) -> Iterator[Decision]:
         yield _UNKNOWN
         return
     told = {each.text for each in job.decisions}
-    expected = not_yet(described, has_package=bool(job.packages or job.package_path))
+    has_package = bool(job.packages or job.package_path)
+    for violation in refused_by_vertex(described, job.vertex_options, has_package=has_package):
+        is_told = refusal("the training service", violation) in told
+        if not is_told and not is_unknown(violation.description):
+            yield Decision(about="dag", text=refusal("Vertex AI", violation))
+
+
+def refused_by_vertex(
+    job: Job, options: Mapping[str, Any], *, has_package: bool = False
+) -> Iterator[FieldViolation]:
+    """
+    Yield the rules of Vertex AI that a job breaks. Pure.
+
+    Its image is not known yet. Some rules may be about what only a run knows (:func:`is_unknown`).
+    """
+    expected = not_yet(job, has_package=has_package)
     try:
-        vertex_request(described, VertexOptions.of(job.vertex_options))
+        vertex_request(job, VertexOptions.of(options))
     except InvalidJobSpec as error:
         for violation in error.violations:
-            is_known = "{{" not in violation.description and not has_mark(violation.description)
-            if (
-                is_known
-                and violation.field not in expected
-                and refusal("the training service", violation) not in told
-            ):
-                yield Decision(about="dag", text=refusal("Vertex AI", violation))
+            if violation.field not in expected:
+                yield violation
+
+
+def is_unknown(message: str) -> bool:
+    """Whether a message is about a value that only a run knows. Pure."""
+    return "{{" in message or has_mark(message)

@@ -138,12 +138,12 @@ def job_request(
 
 def explained(error: InvalidJobSpec) -> str:
     """Return what is wrong with a job, by the arguments that describe it, and the way out."""
-    found = "; ".join(f"{_in_arguments(each.field)}: {each.description}" for each in error.violations)
+    found = "; ".join(f"{in_arguments(each.field)}: {each.description}" for each in error.violations)
     return f"{found}; correct the argument, or what job or the job file says, and clear the task"
 
 
-def _in_arguments(field: str) -> str:
-    """Return a request's field with the argument that sets it: ``image (trainingInput.x)``."""
+def in_arguments(field: str) -> str:
+    """Return a request's field with its argument: ``image (trainingInput.x)``. Pure."""
     parts = re.sub(r"\[\d+\]", "", field).split(".")
     parent = parts[-2] if len(parts) > 1 else ""
     own = {each.wire: each.name for each in fields_of_part(parent)} | {_CONTAINER_ARGS: "args"}

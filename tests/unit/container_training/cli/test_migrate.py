@@ -403,3 +403,17 @@ def test_a_dag_for_vertex_ai_names_what_that_does_not_have(migrate: Migrate) -> 
     # Nothing but comments differs: the connection decides where the job runs.
     code = [[line for line in each.splitlines() if not line.startswith("#")] for each in (here, there)]
     assert code[0] == code[1]
+
+
+def test_a_dag_of_this_project_keeps_its_text(migrate: Migrate, tmp_path: Path) -> None:
+    (old,), (printed,) = examples("own DAG"), examples("own DAG for Vertex AI")
+    (tmp_path / "housing.py").write_text(old.code)
+
+    assert migrate("--to", "vertex", "housing.py").stdout == printed.code
+
+    refused = migrate("--to", "vertex", "housing.py", "--context", ".")
+    assert refused.returncode != 0
+    assert "its text stays, without --dag-id and --context" in refused.stderr
+
+    (tmp_path / "other.py").write_text(old.code.replace("priority=5", 'config_file="absent.yaml"'))
+    assert "absent.yaml" in migrate("--to", "vertex", "other.py").stdout
