@@ -206,6 +206,12 @@ class AccessDenied(ServiceError):
     code, status = 403, "PERMISSION_DENIED"
 
 
+class NotTold(ServiceError):
+    """The API of the service has no answer to such a question."""
+
+    code, status = 501, "UNIMPLEMENTED"
+
+
 class Throttled(ServiceError):
     """Asked too often; ``retry_after_seconds`` is the service's own wish, if it gave one."""
 

@@ -161,6 +161,34 @@ def test_a_custom_job_is_followed_from_the_list_to_its_failure(
         expect(named.locator("h1")).to_have_text(title)
 
 
+def test_a_connection_to_vertex_ai_shows_what_its_api_tells(
+    admin: Person, submit: Submit, pushed_image: ImageRef
+) -> None:
+    """By lists and resources alone, as for jobs in Google's cloud."""
+    title = f"cloud {uuid.uuid4().hex[:6]}"
+    body = {"displayName": title, "jobSpec": {"workerPoolSpecs": [pool(pushed_image, talks(4, status=7))]}}
+    job_id = id_of(submit("customJobs", body)["name"])
+
+    page = admin.open("/training/jobs?conn_id=training_vertex")
+    link = page.get_by_role("link", name=title)
+    expect(page.get_by_role("row", name=title)).to_contain_text(f"Vertex AI · {job_id}")
+    keep_picture(page, "jobs-of-vertex-ai")
+    link.click()
+
+    expect(page.locator("h1")).to_have_text(title)
+    expect(page).to_have_url(re.compile("conn_id=training_vertex"))
+    expect_state(page, "Failed")
+    expect(page.locator("#why-message")).to_contain_text("exited with a non-zero status of 7")
+    expect(page.locator("#log-lines")).to_contain_text("epoch 4 of 4")
+    expect(page.locator("#request-facts")).to_contain_text("Image of workerpool0")
+    assert serious_violations(page) == []
+    keep_picture(page, "job-of-vertex-ai")
+
+    fleet = admin.open("/training/fleet?conn_id=training_vertex")
+    expect(fleet.locator("#problem")).to_contain_text("Vertex AI tells neither capacity nor use")
+    keep_picture(fleet, "fleet-of-vertex-ai")
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_a_tuning_job_has_its_trials_and_their_curves(
     admin: Person, submit: Submit, pushed_image: ImageRef, theme: str

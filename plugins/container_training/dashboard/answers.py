@@ -29,9 +29,11 @@ class Answers:
         self._lock = threading.Lock()
         self._kept: dict[Hashable, tuple[float, Future[Any]]] = {}
 
-    def get(self, question: Hashable, ask: Callable[[], _T]) -> _T:
+    def get(self, question: Hashable, ask: Callable[[], _T], *, keep_seconds: float = 0.0) -> _T:
         """
         Return the answer to ``question``, at most ``keep_seconds`` old when this was called.
+
+        :param keep_seconds: how long this one serves, if that is longer.
 
         :param ask: is called at most once for it, in the thread of the first who wants it; what it raises is
             raised for all.
@@ -46,7 +48,7 @@ class Answers:
             kept = self._kept.get(question)
             if kept is None:
                 future: Future[Any] = Future()
-                self._kept[question] = (now + self._keep_seconds, future)
+                self._kept[question] = (now + max(self._keep_seconds, keep_seconds), future)
         if kept is not None:
             answer: _T = kept[1].result()
             return answer

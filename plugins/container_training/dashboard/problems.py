@@ -15,6 +15,7 @@ from training_api.errors import (
     InvalidFilter,
     InvalidRequest,
     JobNotFound,
+    NotTold,
     ServiceError,
     ServiceUnavailable,
     Throttled,
@@ -24,7 +25,11 @@ from training_api.errors import (
 
 #: Error -> status of our own answer, and what to do. The first that fits counts.
 _ADVICE: tuple[tuple[type[TrainingError], int, str], ...] = (
-    (UnknownConnection, 404, "Choose a connection of the type Container training at the top of the page."),
+    (
+        UnknownConnection,
+        404,
+        "Choose a connection of the type Container training or Vertex AI training at the top of the page.",
+    ),
     (InvalidConnection, 502, "Complete the connection: Admin, Connections."),
     (InvalidRequest, 400, "Change the filter, or clear it."),
     (InvalidFilter, 400, "Change the filter, or clear it."),
@@ -67,6 +72,7 @@ _ADVICE: tuple[tuple[type[TrainingError], int, str], ...] = (
             "again by itself."
         ),
     ),
+    (NotTold, 501, "Choose another connection at the top of the page."),
     (ServiceUnavailable, 503, "The service is there but cannot answer now; the page asks again by itself."),
     (ServiceError, 502, "The service's log says more."),
     (TrainingError, 500, "The log of Airflow's API server says more."),

@@ -10,6 +10,7 @@ from container_training.hooks.service_address import InvalidConnection, endpoint
 from container_training.work.job_pages import Dashboard, JobPages, JobPlace
 from training_api.clients.backend import AsyncTrainingBackend, TrainingBackend
 from training_api.clients.fleet import OpsClient
+from training_api.clients.watching import Watch
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
@@ -72,6 +73,9 @@ class BackendAddress(Protocol):
 
         :raises InvalidConnection: the service is not this project's own.
         """
+
+    def connect_watch(self, timeout_seconds: float) -> Watch:
+        """Return new clients for the dashboard; the caller closes them."""
 
 
 def _vertex_service(connection: Connection) -> BackendAddress:

@@ -20,6 +20,7 @@ from container_training.work.job_pages import (
 from training_api.clients.fleet import OpsClient
 from training_api.clients.network import DEFAULT_NETWORK, Network
 from training_api.clients.training import AsyncTrainingClient, TrainingClient
+from training_api.clients.watching import Watch
 from training_api.dialects.ml_v1.cost import PriceList, parse_prices
 from training_api.errors import TrainingError
 
@@ -81,6 +82,18 @@ class ServiceAddress:
     def connect_ops(self) -> OpsClient:
         """Return a new client for those who watch the service; the caller closes it."""
         return OpsClient(self.endpoint, self.project, headers=self.headers, network=self.network)
+
+    def connect_watch(self, timeout_seconds: float) -> Watch:
+        """Return new clients for the dashboard; the caller closes them."""
+        options: Any = {
+            "headers": self.headers,
+            "network": self.network,
+            "timeout_seconds": timeout_seconds,
+        }
+        return Watch(
+            jobs=OpsClient(self.endpoint, self.project, **options),
+            logs=TrainingClient(self.endpoint, self.project, **options),
+        )
 
 
 def endpoint_of(connection: Connection, default_scheme: str = "http") -> str:

@@ -28,6 +28,8 @@ from training_api.clients.iam import IamEndpoints, IamPoliciesClient
 from training_api.clients.network import DEFAULT_NETWORK, Network
 from training_api.clients.vertex.client import DEFAULT_LIST_LAG_SECONDS, AsyncVertexClient, VertexClient
 from training_api.clients.vertex.project_facts import ProjectFacts
+from training_api.clients.vertex.watch import VertexWatch
+from training_api.clients.watching import Watch
 from training_api.vertex_jobs.address import VertexAddress, origin
 from training_api.vertex_jobs.options import VertexOptions
 
@@ -53,8 +55,8 @@ class VertexService:
     :param gcp_conn_id: connection of type ``google_cloud_platform`` with the credentials.
     :param impersonation_chain: service accounts to act as, the last one at the end.
     :param quota_project: project that the calls are counted for; empty: that of the credentials.
-    :param dashboard_conn_id: connection by which the dashboard shows the jobs of a service of one's own;
-        empty: they have no page.
+    :param dashboard_conn_id: connection by which the dashboard shows the jobs; empty: this one. Of a service
+        of one's own another API tells more.
     """
 
     address: VertexAddress
@@ -78,9 +80,9 @@ class VertexService:
         return self.address.of_region(self.address.regions[0])
 
     def pages(self, job: JobPlace, dashboard: Dashboard) -> JobPages:
-        """Return where people find a job: the dashboard does not know connections of this type."""
+        """Return where people find a job."""
         conn_id = quote(self.dashboard_conn_id, safe="")
-        return vertex_pages(self.address, job, replace(dashboard, conn_id=conn_id) if conn_id else None)
+        return vertex_pages(self.address, job, replace(dashboard, conn_id=conn_id) if conn_id else dashboard)
 
     def cancel_command(self, job: JobPlace) -> str:
         """Return the command by which people cancel a job."""
@@ -128,6 +130,11 @@ class VertexService:
         raise InvalidConnection(
             f"of project {self.project}", "operations API", "only this project's own service has one"
         )
+
+    def connect_watch(self, timeout_seconds: float) -> Watch:
+        """Return new clients for the dashboard; the caller closes them."""
+        client = VertexClient(self.address, timeout_seconds=timeout_seconds, **self._way)
+        return Watch(jobs=VertexWatch(client, self.min_poll_seconds), logs=client)
 
     @property
     def _google_token(self) -> GoogleToken:

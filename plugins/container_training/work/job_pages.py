@@ -77,14 +77,14 @@ def training_pages(endpoint: str, project: str, job: JobPlace, dashboard: Dashbo
     )
 
 
-def vertex_pages(address: VertexAddress, job: JobPlace, dashboard: Dashboard | None) -> JobPages:
+def vertex_pages(address: VertexAddress, job: JobPlace, dashboard: Dashboard) -> JobPages:
     """
     Return the pages of a job of Vertex AI.
 
     Source of the console's address: ``_dashboard_uri`` of google-cloud-aiplatform 2.7.0, for both kinds of
     jobs.
 
-    :param dashboard: the one that has a service of one's own; Google's jobs are in Google's console.
+    :param dashboard: for a service of one's own; a link to a job of Google's leads to Google's console.
     """
     region = job.region or address.regions[0]
     endpoint, project = address.of_region(region), address.project
@@ -98,7 +98,7 @@ def vertex_pages(address: VertexAddress, job: JobPlace, dashboard: Dashboard | N
             log_url=_google_log(project, job),
         )
     return JobPages(
-        page_url=dashboard.page_url(job) if dashboard else "",
+        page_url=dashboard.page_url(job),
         record_url=record_url,
         log_url=_own_log(address.of_api("logging", address.logging_endpoint), project, job),
     )

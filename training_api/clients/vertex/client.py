@@ -109,6 +109,14 @@ class VertexClient(HttpSession):
         steps = self._questions.list_log_entries(filter_, page_size, page_token, newest_first=newest_first)
         return play(steps, self._send)
 
+    def resource(self, job_id: str) -> Mapping[str, Any]:
+        """Return a job as the API has it. :raises JobNotFound: there is none."""
+        return play(self._questions.resource(job_id), self._send)
+
+    def newest(self, most: int) -> list[Mapping[str, Any]]:
+        """Return the newest jobs as the API has them. :param most: of each region and kind of job."""
+        return play(self._questions.newest(most), self._send)
+
     def service_agent(self) -> str:
         """See ``TrainingBackend``."""
         return VERTEX_V1.agent.email(str(self.project_number()))

@@ -49,6 +49,8 @@ _COLLECTIONS = (CUSTOM_JOBS, TUNING_JOBS)
 _WITHOUT_RESULT = frozenset({JobState.FAILED, JobState.CANCELLING, JobState.CANCELLED})
 #: A triggerer's client lives for weeks. Beyond this many, all are forgotten and looked up again.
 _MAX_PLACES = 10_000
+#: What gcloud asks for; the documents name no limit.
+_MOST_OF_PAGE = 100
 
 
 @dataclass(slots=True)
@@ -96,20 +98,39 @@ class VertexQuestions:
 
     def get(self, job_id: str) -> Steps[Job]:
         """Find one job, by its number or by the id that its task chose."""
-        if not (job_id.isascii() and job_id.isdecimal()):
-            named = yield from self._named(job_id)
-            if not named:
-                raise JobNotFound(f"no job of a task has the display name {job_id!r} in {self._regions}")
-            return named[0]
-        for region, collection in self._candidates(job_id):
-            try:
-                answer = yield self._request("GET", region, collection, job_id)
-            except JobNotFound:
-                continue
-            return self._seen(answer, region, collection)
-        raise JobNotFound(
-            f"there is no job {job_id!r} of project {self.address.project!r} in {self._regions}"
-        )
+        if not _is_number(job_id):
+            return (yield from self._of_task(job_id))
+        answer, region, collection = yield from self._numbered(job_id)
+        return self._seen(answer, region, collection)
+
+    def resource(self, job_id: str) -> Steps[Mapping[str, Any]]:
+        """Find one job, as ``get`` does, as the API has it."""
+        if not _is_number(job_id):
+            named = yield from self._of_task(job_id)
+            job_id = named.job_id or ""
+        answer, _, _ = yield from self._numbered(job_id)
+        return answer
+
+    def newest(self, most: int) -> Steps[list[Mapping[str, Any]]]:
+        """
+        List the newest jobs of each region and collection, as the API has them.
+
+        Lists begin with the newest [unverified: the documents name no order].
+
+        :param most: of each, in whole pages.
+        """
+        found: list[Mapping[str, Any]] = []
+        for region, collection in self._all_places:
+            of_place: list[Mapping[str, Any]] = []
+            token = ""
+            while len(of_place) < most:
+                answer = yield self._list_request(region, collection, "", _MOST_OF_PAGE, token)
+                of_place += answer.get(collection) or []
+                token = str(answer.get("nextPageToken") or "")
+                if not token:
+                    break
+            found += of_place
+        return found
 
     def duplicates(self, job: Job) -> Steps[list[Job]]:
         """List the jobs of the owner of ``job`` that run or will run and are not ``job``."""
@@ -199,6 +220,24 @@ class VertexQuestions:
         known = self._places.get(job_id)
         return [known] if known else self._all_places
 
+    def _numbered(self, number: str) -> Steps[tuple[Mapping[str, Any], str, str]]:
+        """Find a job: the answer, its region and its collection."""
+        for region, collection in self._candidates(number):
+            try:
+                answer = yield self._request("GET", region, collection, number)
+            except JobNotFound:
+                continue
+            return answer, region, collection
+        raise JobNotFound(
+            f"there is no job {number!r} of project {self.address.project!r} in {self._regions}"
+        )
+
+    def _of_task(self, chosen: str) -> Steps[Job]:
+        named = yield from self._named(chosen)
+        if not named:
+            raise JobNotFound(f"no job of a task has the display name {chosen!r} in {self._regions}")
+        return named[0]
+
     def _named(self, chosen: str) -> Steps[list[Job]]:
         """Find the jobs of tasks with this display name; the first stands for the name."""
         found = yield from self._everywhere(f"jobId={quoted(chosen)}")
@@ -275,3 +314,7 @@ class VertexQuestions:
         params: Mapping[str, str] | None = None,
     ) -> httpx.Request:
         return httpx.Request(method, url, json=body, params=params, headers=self.headers)
+
+
+def _is_number(job_id: str) -> bool:
+    return job_id.isascii() and job_id.isdecimal()

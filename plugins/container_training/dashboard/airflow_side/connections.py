@@ -8,30 +8,29 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
 
-import httpx
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowException
 
 from container_training.airflow_internals.database import airflow_database, connection_ids
-from container_training.hooks.service_address import ServiceAddress, service_address
+from container_training.hooks.backends import TRAINING_CONN_TYPE, VERTEX_CONN_TYPE, backend_address
 from container_training.hooks.training import TrainingHook
 from container_training.work.job_buckets import JobBuckets
 from container_training.work.models.age import parse_limits
-from training_api.clients.fleet import OpsClient
-from training_api.clients.network import Network
-from training_api.clients.training import TrainingClient
+from training_api.clients.backend import TrainingBackend
+from training_api.clients.watching import JobWatch
 from training_api.dialects.ml_v1.cost import PriceList, parse_prices
 from training_api.errors import InvalidPrice, InvalidRetrainingLimit, TrainingError
 
-CONN_TYPE = TrainingHook.conn_type
+CONN_TYPES = (TRAINING_CONN_TYPE, VERTEX_CONN_TYPE)
 DEFAULT_CONN_ID = TrainingHook.default_conn_name
 _ENVIRONMENT_PREFIX = "AIRFLOW_CONN_"
 #: A person waits for the answer; what takes longer is shown as trouble.
 _TIMEOUT_SECONDS = 10.0
 #: How long a connection is believed to be what it was.
 _FRESH_SECONDS = 10.0
+#: How long after its connection changed a client may be in use: the longest download of a log, and more.
+_IN_USE_SECONDS = 600.0
 
 
 class UnknownConnection(TrainingError):
@@ -44,7 +43,7 @@ class UnknownConnection(TrainingError):
     def __init__(self, conn_id: str) -> None:
         super().__init__(
             f"connection {conn_id!r} cannot be found, or is not one to a training service; choose another one, "
-            f"or add it with the type {CONN_TYPE!r}"
+            f"or add it with the type {' or '.join(map(repr, CONN_TYPES))}"
         )
 
 
@@ -53,6 +52,7 @@ class Service:
     """
     A training service, as one connection describes it.
 
+    :param poll_seconds: shortest pause between two looks at the same log.
     :param price_problem: why the connection's prices cannot be read; empty: they can, or there are none.
     :param retraining_limits: model, or ``*``, -> how old it may become.
     :param limit_problem: why those cannot be read; the same.
@@ -60,22 +60,27 @@ class Service:
 
     conn_id: str
     project: str
-    ops: OpsClient
-    training: TrainingClient
+    ops: JobWatch
+    training: TrainingBackend
     prices: PriceList
     job_buckets: JobBuckets
+    poll_seconds: float = 0.0
     price_problem: str = ""
     retraining_limits: Mapping[str, timedelta] = field(default_factory=dict)
     limit_problem: str = ""
+
+    def close(self) -> None:
+        """Close the connections; may be called twice."""
+        self.ops.close()
+        self.training.close()
 
 
 class Services:
     """
     Services by connection id, each with clients that are kept; safe for several threads.
 
-    The clients of one address share a connection pool. So a client can be replaced when its Airflow
-    connection changes, without leaving sockets open and without closing them under a thread that still uses
-    the old client.
+    When an Airflow connection changes, its clients are replaced. The old ones are closed once no thread can
+    wait for an answer of theirs any more.
 
     :param clock: seconds; for tests.
     """
@@ -83,8 +88,9 @@ class Services:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._pools: dict[tuple[str, Network], httpx.HTTPTransport] = {}
         self._kept: dict[str, tuple[float, tuple[object, ...], Service]] = {}
+        #: Clients that were replaced, and when.
+        self._replaced: list[tuple[float, Service]] = []
 
     def get(self, conn_id: str) -> Service:
         """
@@ -107,24 +113,23 @@ class Services:
             connection.extra,
         )
         # The clients of a connection that did not change go on: their connections are open already.
-        service = kept[2] if kept and kept[1] == key else self._made(connection)
+        service = kept[2] if kept and kept[1] == key else _service(connection)
         with self._lock:
+            before = self._kept.get(conn_id)
             self._kept[conn_id] = (now, key, service)
+            if before and before[2] is not service:
+                self._replaced.append((now, before[2]))
+            over = [old for since, old in self._replaced if now - since > _IN_USE_SECONDS]
+            self._replaced = [each for each in self._replaced if each[1] not in over]
+        for old in over:
+            old.close()
         return service
 
     def close(self) -> None:
         """Close the connections of all clients; may be called twice."""
         with self._lock:
-            for pool in self._pools.values():
-                pool.close()
-
-    def _made(self, connection: Connection) -> Service:
-        address = service_address(connection)
-        way = (address.endpoint, address.network)
-        with self._lock:
-            if way not in self._pools:
-                self._pools[way] = address.network.transport(address.endpoint)
-            return _service(connection, address, self._pools[way])
+            for service in [*(kept[2] for kept in self._kept.values()), *(old for _, old in self._replaced)]:
+                service.close()
 
 
 def training_connections() -> list[str]:
@@ -136,7 +141,7 @@ def training_connections() -> list[str]:
     Connections of a secrets backend cannot be listed; they can be asked for by name.
     """
     with airflow_database() as session:
-        found = connection_ids(CONN_TYPE, session)
+        found = {conn_id for conn_type in CONN_TYPES for conn_id in connection_ids(conn_type, session)}
     for name in os.environ:
         if name.startswith(_ENVIRONMENT_PREFIX):
             conn_id = name.removeprefix(_ENVIRONMENT_PREFIX).lower()
@@ -153,14 +158,15 @@ def _connection(conn_id: str) -> Connection:
         connection = TrainingHook.get_connection(conn_id)
     except (AirflowException, ValueError) as error:
         raise UnknownConnection(conn_id) from error
-    if connection.conn_type != CONN_TYPE:
+    if connection.conn_type not in CONN_TYPES:
         # Whoever names a connection decides where its password goes: only to the kind of service that it is
         # for.
         raise UnknownConnection(conn_id)
     return connection
 
 
-def _service(connection: Connection, address: ServiceAddress, pool: httpx.BaseTransport) -> Service:
+def _service(connection: Connection) -> Service:
+    address = backend_address(connection)
     extra = connection.extra_dejson
     source = f"extra.prices of connection {connection.conn_id!r}"
     prices, problem = PriceList(source=source, per_second={}), ""
@@ -176,13 +182,13 @@ def _service(connection: Connection, address: ServiceAddress, pool: httpx.BaseTr
         )
     except InvalidRetrainingLimit as error:
         limit_problem = str(error)
-    address_of = (address.endpoint, address.project)
-    options: Any = {"timeout_seconds": _TIMEOUT_SECONDS, "headers": address.headers, "transport": pool}
+    watch = address.connect_watch(_TIMEOUT_SECONDS)
     return Service(
         conn_id=connection.conn_id,
         project=address.project,
-        ops=OpsClient(*address_of, **options),
-        training=TrainingClient(*address_of, **options),
+        ops=watch.jobs,
+        training=watch.logs,
+        poll_seconds=address.min_poll_seconds,
         prices=prices,
         job_buckets=JobBuckets.of(connection.conn_id, address.project, extra),
         price_problem=problem,

@@ -61,7 +61,11 @@ def log(
     lines = replace(query, job_id=job_id, after=after, before="" if after else before)
     size = MAX_PAGE_LINES if after else PAGE_LINES
     question = (service.conn_id, lines, page)
-    found = ANSWERS.get(question, lambda: _page(service, lines, size, page, newest_first=not after))
+    found = ANSWERS.get(
+        question,
+        lambda: _page(service, lines, size, page, newest_first=not after),
+        keep_seconds=service.poll_seconds,
+    )
     entries = list(found.entries or [])
     if not after:
         entries.reverse()

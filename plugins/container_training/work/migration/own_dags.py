@@ -45,7 +45,7 @@ ReadJobFile = Callable[[str], Mapping[str, Any]]
 
 def own_dag_for_vertex(source: str, name: str, read_job_file: ReadJobFile) -> str | None:
     """
-    Return a DAG file of this project with DECIDE lines above the calls that make its jobs. Pure.
+    Return a DAG file of this project with DECIDE lines above its jobs. Pure.
 
     Nothing else of it changes: its connection decides where a job runs. ``None``: the file has no such call.
 
@@ -116,7 +116,7 @@ class _JobCall:
                 yield f"only a run knows {argument}: if Vertex AI does not have it, that is told when the job is submitted"
 
     def _fields(self) -> JobFields:
-        """Return the job's fields; an unknown number is 1, so that the rest of the job can be judged."""
+        """Return the job's fields; an unknown number is 1, so that the rest can be judged."""
         found = {name: self._value(name) for name in JobFields.__annotations__ if name in self._arguments}
         numbers = {name: 1 for name in _NUMBERS & found.keys() if is_unknown(str(found[name]))}
         return cast("JobFields", {**found, **numbers})
@@ -147,7 +147,7 @@ def _unknown(violations: Sequence[FieldViolation]) -> list[str]:
 
 
 def _first_line(call: ast.Call, file: PythonFile) -> int:
-    """Return the line above which a comment on ``call`` stands: of its statement, or of its decorator."""
+    """Return the line above which a comment on ``call`` stands."""
     for parent in file.parents(call):
         if isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             break  # the call is a decorator of it

@@ -18,8 +18,8 @@ from container_training.work.orphans.orphans import (
     submitted,
 )
 from training_api.clients.backend import TrainingBackend
-from training_api.clients.fleet import OpsClient
 from training_api.clients.job_lists import listed_jobs
+from training_api.clients.watching import JobWatch
 from training_api.dialects.ml_v1.resources import Job
 from training_api.fleet.wire import MAX_SEARCH_PAGE, SearchJobsRequest
 from training_api.job.labels import OWNER_LABEL
@@ -111,7 +111,7 @@ class OrphanSearch:
         return live_owners(job, tasks, self._downstream)
 
 
-def live_jobs(ops: OpsClient) -> list[Job]:
+def live_jobs(ops: JobWatch) -> list[Job]:
     """Return the jobs of all dialects that may be orphans, newest first: what their rows tell."""
     request = SearchJobsRequest(filter=ALIVE, page_size=MAX_SEARCH_PAGE)
     return [

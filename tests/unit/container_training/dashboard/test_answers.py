@@ -30,6 +30,20 @@ def test_answer_serves_for_a_moment_and_no_longer() -> None:
     assert (first, second, third) == (0, 0, 1)
 
 
+def test_an_answer_may_serve_longer_and_not_shorter() -> None:
+    clock = Clock()
+    answers = Answers(keep_seconds=0.5, clock=clock)
+    asked = iter(range(10))
+
+    answers.get("long", lambda: next(asked), keep_seconds=5.0)
+    answers.get("short", lambda: next(asked), keep_seconds=0.1)
+    clock.now = 0.4
+
+    assert answers.get("short", lambda: next(asked)) == 1
+    clock.now = 4.9
+    assert answers.get("long", lambda: next(asked)) == 0
+
+
 def test_other_question_is_asked_by_itself() -> None:
     answers = Answers()
 

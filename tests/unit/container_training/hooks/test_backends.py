@@ -13,6 +13,7 @@ from container_training.hooks.service_address import InvalidConnection, ServiceA
 from container_training.hooks.vertex_address import VertexService
 from tests.support.fresh_airflow import FreshAirflow
 from training_api.clients.fleet import OpsClient
+from training_api.clients.vertex.watch import VertexWatch
 
 
 def connection(conn_type: str | None, **fields: Any) -> Connection:
@@ -59,6 +60,19 @@ def test_only_this_projects_service_is_watched() -> None:
         InvalidConnection, match="of project p' has no operations API: only this project's own"
     ):
         backend_address(connection("vertex_training")).connect_ops()
+
+
+@pytest.mark.parametrize(
+    ("conn_type", "kind", "dialect"),
+    [("container_training", OpsClient, "ml_v1"), ("vertex_training", VertexWatch, "vertex_v1")],
+)
+def test_the_dashboard_watches_jobs_of_both(conn_type: str, kind: type, dialect: str) -> None:
+    jobs, logs = backend_address(connection(conn_type)).connect_watch(3.0)
+
+    assert isinstance(jobs, kind)
+    assert logs.capabilities.dialect == dialect
+    jobs.close()
+    logs.close()
 
 
 def test_a_local_service_needs_nothing_of_vertex_ai(fresh_airflow: FreshAirflow) -> None:

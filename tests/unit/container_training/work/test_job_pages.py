@@ -74,16 +74,15 @@ def test_a_job_of_vertex_ai_is_in_googles_console_under_its_region(job: JobPlace
 
 
 def test_a_job_whose_region_nobody_saw_is_looked_for_in_the_first() -> None:
-    assert "/us-central1/training/42?" in vertex_pages(GOOGLE, JobPlace(job_id="42"), None).page_url
+    assert "/us-central1/training/42?" in vertex_pages(GOOGLE, JobPlace(job_id="42"), DASHBOARD).page_url
 
 
-def test_a_service_of_ones_own_shows_its_jobs_of_vertex_ai_where_the_dashboard_knows_it() -> None:
+def test_a_service_of_ones_own_shows_its_jobs_of_vertex_ai_on_the_dashboard() -> None:
     record = "http://training.test:8470/vertex/v1/projects/p/locations/europe-west4/customJobs/42"
     log = "http://training.test:8470/logs/projects/p/jobs/42"
     page = "https://a.test/training/jobs/42?conn_id=my%20service"
 
     assert vertex_pages(OWN, NUMBERED, DASHBOARD) == JobPages(page_url=page, record_url=record, log_url=log)
-    assert vertex_pages(OWN, NUMBERED, None) == JobPages(page_url="", record_url=record, log_url=log)
 
 
 def test_each_api_has_a_command_that_cancels() -> None:

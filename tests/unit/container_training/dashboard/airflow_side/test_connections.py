@@ -15,11 +15,14 @@ from typing import Any
 import pytest
 
 from container_training.dashboard.airflow_side.connections import (
+    Service,
     Services,
     UnknownConnection,
     training_connections,
 )
 from container_training.hooks.service_address import InvalidConnection
+from training_api.clients.training import TrainingClient
+from training_api.clients.vertex.watch import VertexWatch
 
 Connect = Callable[..., None]
 
@@ -131,6 +134,42 @@ def test_the_clients_of_a_connection_that_did_not_change_go_on(
     assert services.get("training_a") is first
 
 
+def test_a_connection_to_vertex_ai_is_a_service(services: Services, connect: Connect) -> None:
+    connect(
+        "cloud", conn_type="vertex_training", host="", port=None, extra={"prices": {"n1-standard-4": 0.1}}
+    )
+
+    service = services.get("cloud")
+
+    assert isinstance(service.ops, VertexWatch)
+    assert service.training.capabilities.dialect == "vertex_v1"
+    assert service.prices.per_second == {"n1-standard-4": 0.1}
+
+
+def test_clients_of_a_changed_connection_are_closed_once_nobody_waits_for_them(
+    services: Services, connect: Connect, now: list[float]
+) -> None:
+    connect("training_a")
+    old = services.get("training_a")
+    connect("training_a", extra={"project": "other"})
+    now[0] = 20.0
+    services.get("training_a")
+    assert not is_closed(old)  # a log may be on its way
+
+    now[0] = 700.0
+    new = services.get("training_a")
+
+    assert is_closed(old)
+    assert not is_closed(new)
+    services.close()
+    assert is_closed(new)
+
+
+def is_closed(service: Service) -> bool:
+    assert isinstance(service.training, TrainingClient)
+    return service.training._http.is_closed
+
+
 def test_services_can_be_closed_twice(services: Services, connect: Connect) -> None:
     connect("training_a")
     services.get("training_a")
@@ -144,12 +183,14 @@ def test_only_connections_to_training_services_are_listed(connect: Connect) -> N
     connect("training_b")
     connect("training_a")
     connect("warehouse", conn_type="postgres")
+    connect("training_cloud", conn_type="vertex_training")
 
     found = training_connections()
 
     assert [conn_id for conn_id in found if conn_id.startswith(("training_", "warehouse"))] == [
         "training_a",
         "training_b",
+        "training_cloud",
     ]
 
 

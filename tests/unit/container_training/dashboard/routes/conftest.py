@@ -48,10 +48,13 @@ def open_pages(session: Session, kept_answers: None, monkeypatch: pytest.MonkeyP
         service = Service(
             conn_id="c",
             project=project,
-            ops=OpsClient("http://service.test", project, transport=transport),
-            training=TrainingClient("http://service.test", project, transport=transport),
             job_buckets=JobBuckets.of("c", project, {}),
-            **{"prices": PriceList(source="prices", per_second={"n1-standard-4": 0.01})} | more,
+            **{
+                "ops": OpsClient("http://service.test", project, transport=transport),
+                "training": TrainingClient("http://service.test", project, transport=transport),
+                "prices": PriceList(source="prices", per_second={"n1-standard-4": 0.01}),
+            }
+            | more,
         )
         monkeypatch.setattr(shared.SERVICES, "get", lambda conn_id: service)
         app = make_app()

@@ -1,4 +1,4 @@
-"""A DAG of this project that is to run on Vertex AI: its text stays, and decisions are added."""
+"""A DAG of this project that is to run on Vertex AI."""
 
 from __future__ import annotations
 
