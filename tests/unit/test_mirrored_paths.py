@@ -27,6 +27,7 @@ PACKAGES = {
 LEAST_SHARE = 0.6
 #: Tests that lie beside those of modules, and why.
 OF_NO_MODULE = {
+    "container_training/dashboard/routes/test_vertex.py": "of all routes: what a connection to Vertex AI tells",
     "container_training/operators/test_results_of_studies.py": "the part of test_results.py that is about tuning jobs",
     "container_training/operators/test_reuse_by_retries.py": "the part of test_reuse.py that is about retries and kills",
     "container_training/operators/test_templates.py": "of all operators: what can be a template",
