@@ -16,6 +16,7 @@ from contextlib import closing
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import docker
 import httpx
@@ -398,7 +399,7 @@ def test_a_full_memory_on_another_machine_is_told_at_the_first_run(
     assert not [line for line in messages(training, job_id) if "restart 1 of" in line], job.error_message
 
 
-def containers_of(engines: dict[str, docker.APIClient], job_id: str) -> list[tuple[str, dict[str, object]]]:
+def containers_of(engines: dict[str, docker.APIClient], job_id: str) -> list[tuple[str, dict[str, Any]]]:
     """Return the job's containers on all machines, with the machine's name."""
     label = {"label": f"container-training.job={job_id}"}
     return [(name, item) for name, engine in engines.items() for item in engine.containers(filters=label)]
@@ -416,7 +417,7 @@ def lines_of(engines: dict[str, docker.APIClient], job_id: str) -> list[str]:
 def wait_for_lines(engines: dict[str, docker.APIClient], job_id: str, line: str, count: int) -> None:
     """Return when the job's containers have printed ``count`` lines that begin so."""
     wait_until(
-        lambda: sum(each.startswith(line) for each in lines_of(engines, job_id)) == count,
+        lambda: sum(each.startswith(line) for each in lines_of(engines, job_id)) >= count,
         f"{count} lines {line!r} are printed",
         seconds=120,
     )
@@ -460,8 +461,9 @@ def test_replicas_on_every_machine_get_the_tokens_of_their_jobs_account(
     # On a machine of replicas: without the labels of one, with stolen ones, and in another network.
     name, replica = containers_of(engines, job_id)[0]
     engine, bridge = engines[name], "docker_gwbridge"
+    stolen = {key: value for key, value in replica["Labels"].items() if key.startswith("container-training.")}
     assert ask_as_stranger(engine, agent_image, bridge, {}) == "403"
-    assert ask_as_stranger(engine, agent_image, bridge, replica["Labels"]) == "503"  # type: ignore[arg-type]
+    assert ask_as_stranger(engine, agent_image, bridge, stolen) == "503"
     assert ask_as_stranger(engine, agent_image, "bridge", {}) == "Connection refused"
 
     service.end(signal.SIGKILL)

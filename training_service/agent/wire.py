@@ -175,7 +175,8 @@ class TokenRequest(IdentityRequest):
     :param audience: whom an identity token is to tell who the account is; ``None``: an access token.
     """
 
-    audience: Annotated[str, Field(max_length=4096)] | None = None
+    #: As a trainer has sent it, however long: the service answers why not.
+    audience: str | None = None
 
 
 class TokenResponse(WireModel):
