@@ -310,6 +310,17 @@ class Engine(ABC):
             ``None``: no running container has this address.
         """
 
+    def job_on(self, machine: str, container_id: str) -> str | None:
+        """
+        Return the uid of this service's job of which a container runs on one of several machines.
+
+        :param machine: which of ``hosts``.
+        :param container_id: as the engine of that machine has it.
+        :return: ``None``: no replica of a job is known to run there in this container; it may have been
+            started a moment ago.
+        """
+        return None
+
     @abstractmethod
     def stop_replica(self, container_id: str, grace_seconds: float) -> None:
         """

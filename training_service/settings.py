@@ -79,6 +79,8 @@ class ServiceSettings(BaseSettings):
     :param agent_folder: absolute path of a folder that every machine has, for the metrics of its containers.
     :param agent_docker_socket: absolute path of the engine's socket on every machine: by it, the agent knows
         which containers ran out of memory, and what they use; empty: it has no way to the engine.
+    :param agent_metadata_port: where agents with that socket serve the metadata endpoint of jobs. Not
+        ``metadata_port``: another service may have that one on the first machine. 0: nowhere.
     :param container_env: variables that every container gets, e.g. ``STORAGE_EMULATOR_HOST``.
     :param egress: what containers of jobs reach on the network: ``open``, ``internet`` or ``none``.
     :param egress_allow: ``HOST:PORT`` that they reach in every case, beside the metadata endpoint and the
@@ -161,6 +163,7 @@ class ServiceSettings(BaseSettings):
     agent_url: str = ""
     agent_authority: Path | None = None
     agent_docker_socket: str = Field(default="/var/run/docker.sock", pattern="^(/|$)")
+    agent_metadata_port: int = Field(default=8475, ge=0, le=65535)
     agent_folder: str = Field(default="/var/lib/container-training", pattern="^/")
     container_env: dict[str, str] = {}
     egress: EgressMode = EgressMode.OPEN

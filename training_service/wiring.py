@@ -35,7 +35,6 @@ from training_service.faults.board import FaultBoard
 from training_service.intake.cloud_storage import CloudStorage
 from training_service.intake.metric_collector import check_metrics_can_be_read
 from training_service.loop.launches import own_variables
-from training_service.metadata.identities import JobIdentities
 from training_service.metadata.server import metadata_environment
 from training_service.model.container_runtimes import check_runtimes
 from training_service.model.disk.disk_guard import DiskGuard
@@ -160,6 +159,7 @@ def _build(
         secrets.check(spec)
         host.check_quota(spec, DIALECTS[spec.dialect])
 
+    callers = identities.job_callers(engine, asked)
     faults = FaultBoard() if settings.fault_injection else None
     lifetime = MovingParts(
         settings=settings,
@@ -172,7 +172,7 @@ def _build(
         guard=guard,
         heartbeat=heartbeat,
         secrets=secrets,
-        metadata=identities.metadata_server(JobIdentities(engine, asked, DIALECTS)),
+        metadata=identities.metadata_server(callers),
         has_tuning=not missing,
         dialects=DIALECTS,
         faults=faults,
@@ -251,7 +251,13 @@ def _build(
         version=__version__,
         running=lifetime.running(),
         faults=faults,
-        agents=AgentApi(lifetime.streams, engine.facts, agent.token, lambda: moving.role is Role.ACTIVE)
+        agents=AgentApi(
+            lifetime.streams,
+            engine.facts,
+            callers.on,
+            agent.token,
+            lambda: moving.role is Role.ACTIVE,
+        )
         if agent and lifetime.streams and isinstance(engine, SwarmEngine)
         else None,
         trusted_hosts=[

@@ -30,7 +30,8 @@ _SECRETS = "/run/secrets"
 #: Trainers run as any user, and make files that are theirs alone.
 _CAPABILITIES = ("CAP_DAC_OVERRIDE", "CAP_FOWNER")
 _MEMORY_BYTES = 512 << 20
-_PIDS = 64
+#: Threads: the endpoint's 40 requests at a time, and a dozen others.
+_PIDS = 96
 #: What the swarm says of a machine that could not pull, whatever the reason was.
 _REJECTED, _NO_IMAGE = "rejected", "no such image"
 #: The states of a task that say whether its machine has the image.
@@ -46,6 +47,8 @@ class AgentLaunch:
     :param pull_token: returns a fresh token for the image's registry; empty: machines pull without one.
     :param url: the training service, as every machine reaches it.
     :param token: what the agents show.
+    :param metadata_port: where agents with the engine's socket serve the metadata endpoint of jobs; 0:
+        nowhere.
     :param authority: certificates by which they verify an ``https`` URL, PEM; empty: the public ones.
     :param folder: absolute path of a folder that every machine has; the metrics are below it.
     :param docker_socket: the engine's socket, on every machine; empty: agents do not see containers.
@@ -56,6 +59,7 @@ class AgentLaunch:
     token: str = field(repr=False)
     folder: str
     docker_socket: str = ""
+    metadata_port: int = 0
     authority: str = ""
     pull_token: Callable[[], str] = field(default=str, repr=False, compare=False)
 
@@ -63,6 +67,11 @@ class AgentLaunch:
     def secrets(self) -> Mapping[str, str]:
         """The content of each secret, by the name of its file in the container."""
         return {_TOKEN: self.token, **({_AUTHORITY: self.authority} if self.authority else {})}
+
+    @property
+    def has_metadata(self) -> bool:
+        """Whether agents serve the metadata endpoint: only the engine knows whose an address is."""
+        return bool(self.docker_socket and self.metadata_port)
 
     def metric_folder(self, service_id: str, machine: str) -> str:
         """Return the folder of a machine's streams, as its engine has it."""
@@ -100,6 +109,7 @@ def agent_service_spec(service_id: str, agent: AgentLaunch, secret_ids: Mapping[
             f"TRAINING_AGENT_FOLDER={folder}",
             f"TRAINING_AGENT_LABEL={SERVICE}={service_id}",
             f"TRAINING_AGENT_DOCKER_SOCKET={_SOCKET if agent.docker_socket else ''}",
+            f"TRAINING_AGENT_METADATA_PORT={agent.metadata_port if agent.has_metadata else 0}",
             f"TRAINING_AGENT_TOKEN_FILE={_SECRETS}/{_TOKEN}",
             f"TRAINING_AGENT_AUTHORITY_FILE={f'{_SECRETS}/{_AUTHORITY}' if agent.authority else ''}",
         ],
@@ -130,6 +140,8 @@ def agent_service_spec(service_id: str, agent: AgentLaunch, secret_ids: Mapping[
             "Resources": {"Limits": {"MemoryBytes": _MEMORY_BYTES, "Pids": _PIDS}},
             "RestartPolicy": {"Condition": "any", "Delay": 1_000_000_000},
             "LogDriver": {"Name": log_files().type, "Options": log_files().config},
+            # Containers of a machine have addresses of their own only towards that machine itself.
+            **({"Networks": [{"Target": "host"}]} if agent.has_metadata else {}),
         },
         # All at once: trainers wait for no agent, and jobs are not touched.
         "UpdateConfig": {"Parallelism": 0, "Order": "stop-first"},

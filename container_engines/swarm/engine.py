@@ -32,7 +32,7 @@ from container_engines.swarm.facts import NodeFacts
 from container_engines.swarm.images import SwarmImages
 from container_engines.swarm.logs import LogFollowers
 from container_engines.swarm.spec import job_prefix, secret_name, service_name, service_spec
-from container_engines.swarm.tasks import REPLICA_STATES, Run, TaskPhase
+from container_engines.swarm.tasks import REPLICA_STATES, Run, TaskPhase, job_in
 from training_api.errors import (
     EngineBusy,
     EngineError,
@@ -98,6 +98,8 @@ class SwarmEngine(Engine):
         self._ended_at: dict[str, float] = {}
         #: The machine and the container of each.
         self._containers: dict[str, tuple[str, str]] = {}
+        #: The job of each running container, by its machine and its id there.
+        self._jobs: Mapping[tuple[str, str], str] = {}
         #: What the agents say of containers.
         self.facts = NodeFacts()
         #: How often in a row a machine could not get the image, by service name.
@@ -174,6 +176,11 @@ class SwarmEngine(Engine):
         self._followers.end_all_but({key for key, run in runs.items() if run and run.phase is TaskPhase.RUNS})
         self._forget_all_but(runs)
         replicas = [self._replica(item, runs[item["ID"]]) for item in services]
+        self._jobs = {
+            (run.node_id, run.container_id): item["Spec"]["Labels"][JOB_UID]
+            for item in services
+            if (run := runs[item["ID"]]) and run.phase is TaskPhase.RUNS
+        }
         labels = [*(item["Spec"]["Labels"] for item in services), *(item["Labels"] for item in networks)]
         return EngineView(
             replicas=tuple(replica for replica in replicas if replica is not None),
@@ -184,6 +191,13 @@ class SwarmEngine(Engine):
         # Outside, a container has its machine's address; towards the manager's own machine, one of that
         # machine's networks. Which container it is cannot be told: any, or none.
         return "" if self._swarm.is_inside(address) else None
+
+    def job_on(self, machine: str, container_id: str) -> str | None:
+        if not container_id:
+            return None
+        known = self._jobs.get((machine, container_id))
+        # A container asks as soon as it runs, and the next observation may come later.
+        return known or job_in(self._swarm.tasks(), machine, container_id)
 
     def stop_replica(self, container_id: str, grace_seconds: float) -> None:
         deadline = time.monotonic() + max(grace_seconds, self._grace_seconds) + _STOP_SECONDS

@@ -15,6 +15,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from container_engines.labels import JOB_UID
 from training_api.job.machines import Resources
 from training_api.states import ReplicaState
 
@@ -22,6 +23,8 @@ from training_api.states import ReplicaState
 GPU_KIND = "NVIDIA-GPU"
 _BEFORE_NODE = frozenset({"new", "pending", "allocated"})
 _BEFORE_START = frozenset({"assigned", "accepted", "preparing", "ready", "starting"})
+#: The container is there, and may run.
+_LIVES = frozenset({"starting", "running"})
 _ENDED = frozenset({"complete", "shutdown", "failed"})
 #: A task's message is that of its last successful step; these mean that the container has run.
 _HAS_RUN = frozenset({"started", "finished", "shutdown"})
@@ -107,6 +110,23 @@ def run_of(tasks: Iterable[Mapping[str, Any]], nodes: Mapping[str, Node]) -> Run
         created_at=datetime.fromisoformat(first["CreatedAt"]),
         at=datetime.fromisoformat(status["Timestamp"]),
     )
+
+
+def job_in(tasks: Iterable[Mapping[str, Any]], machine: str, container_id: str) -> str | None:
+    """
+    Return the uid of the job that runs in a container.
+
+    :param tasks: of one training service, as the engine's API lists them.
+    :return: ``None``: no task of a job is said to run there in it.
+    """
+    for task in tasks:
+        status = task["Status"]
+        container = status.get("ContainerStatus") or {}
+        is_there = task.get("NodeID") == machine and container.get("ContainerID") == container_id
+        if is_there and status["State"] in _LIVES:
+            labels = task["Spec"]["ContainerSpec"].get("Labels") or {}
+            return str(labels[JOB_UID]) if JOB_UID in labels else None
+    return None
 
 
 def _phase(task: Mapping[str, Any], node: Node | None) -> TaskPhase:

@@ -63,6 +63,12 @@ class TestEngineContract:
         assert not bench.engine.job_at("10.255.255.254")
         assert not bench.engine.job_at("")
 
+    def test_a_container_that_nobody_started_is_no_replica(self, bench: Bench) -> None:
+        machine = next(iter(bench.engine.hosts()))
+
+        assert bench.engine.job_on(machine, "0" * 64) is None
+        assert bench.engine.job_on(machine, "") is None
+
     def test_host_has_cores_and_memory(self, bench: Bench) -> None:
         hosts = bench.engine.hosts()
 

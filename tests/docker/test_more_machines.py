@@ -252,14 +252,23 @@ def test_nothing_but_the_named_ports_listens_beyond_loopback(first: FirstMachine
 
 
 def beyond_loopback(first: FirstMachine, kind: str) -> set[str]:
-    """Return where the first machine listens beyond loopback, over TCP (``t``) or UDP (``u``)."""
+    """Return where the first machine listens for others, over TCP (``t``) or UDP (``u``)."""
+    # The kernel's own, for the overlay networks, has no process.
+    kernels = {"0.0.0.0:4789", "*:4789", "[::]:4789"}
+    return {
+        each
+        for each in listeners(first, kind) - kernels
+        # The last is the agent's, for what comes from the machine's own containers.
+        if not each.startswith(_LOOPBACK) and "%docker_gwbridge:" not in each
+    }
+
+
+def listeners(first: FirstMachine, kind: str) -> set[str]:
+    """Return where the first machine listens at all, and the interface of what is bound to one."""
     log = first.node.folder / "ss.log"
     log.unlink(missing_ok=True)
     assert first.node.run("ss", "ss", f"-Hln{kind}").wait(scaled(30)) == 0
-    heard = {line.split()[3] for line in log.read_text().splitlines()}
-    # The kernel's own, for the overlay networks, has no process.
-    kernels = {"0.0.0.0:4789", "*:4789", "[::]:4789"}
-    return {each for each in heard if not each.startswith(_LOOPBACK)} - kernels
+    return {line.split()[3] for line in log.read_text().splitlines()}
 
 
 def test_each_port_refuses_who_has_no_token(first: FirstMachine) -> None:
@@ -407,6 +416,10 @@ def test_agents_come_to_every_machine_and_back_after_a_login_that_expired_and_a_
     first: FirstMachine, engines: Mapping[str, docker.APIClient]
 ) -> None:
     wait_until(lambda: set(agents_of(engines)) == set(engines), "each machine has its agent", seconds=120)
+    wait_until(
+        lambda: any(each.endswith("%docker_gwbridge:8475") for each in listeners(first, "t")),
+        "the agent of the first machine serves metadata to its containers",
+    )
     before, manager = agents_of(engines), engines["node1"]
     (service,) = manager.services(filters={"label": AGENT_OF})  # type: ignore[no-untyped-call]
     image = service["Spec"]["TaskTemplate"]["ContainerSpec"]["Image"]

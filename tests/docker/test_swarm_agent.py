@@ -1,8 +1,8 @@
 """
-Metrics on several machines, by the agent of each.
+Metrics and identities on several machines, by the agent of each.
 
 Trials run on all machines with the unmodified package ``cloudml-hypertune``; every report arrives once, also
-if an agent, or the service, is killed meanwhile.
+if an agent, or the service, is killed meanwhile. Replicas get the tokens of their job's account.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from contextlib import closing
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import docker
 import httpx
@@ -42,6 +43,8 @@ from training_api.dialects.ml_v1.resources import (
 )
 from training_api.job.image_ref import ImageRef
 from training_api.states import JobState
+from training_service.access.identity import Authenticator, IdentityTokens
+from training_service.access.signing_key import SigningKey
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(600)]
 
@@ -78,6 +81,48 @@ signal.signal(signal.SIGUSR1, fill)
 print("ready", flush=True)
 time.sleep(600)
 """
+#: Says who it is by its metadata, then whether tokens can be had: new ones, and one that was had before.
+WHO = """
+import json, os, time, urllib.error, urllib.request
+
+def get(path):
+    url = f"http://{os.environ['GCE_METADATA_HOST']}/computeMetadata/v1/{path}"
+    request = urllib.request.Request(url, headers={"Metadata-Flavor": "Google"})
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        return answer.read().decode()
+
+def can_get(path):
+    try:
+        return bool(get(path))
+    except OSError:
+        return False
+
+account = "instance/service-accounts/default"
+while not can_get(f"{account}/email"):
+    time.sleep(0.1)
+token = json.loads(get(f"{account}/token"))["access_token"]
+print("WHO", json.dumps([get("project/project-id"), get(f"{account}/email"), token]), flush=True)
+was_up = True
+while True:
+    is_up = can_get(f"{account}/identity?audience=test")
+    if is_up != was_up:
+        print("UP" if is_up else "DOWN, KEPT" if can_get(f"{account}/token") else "DOWN", flush=True)
+    was_up = is_up
+    time.sleep(0.1)
+"""
+#: Asks for a token, and prints how that ended.
+STRANGER = """
+import sys, urllib.error, urllib.request
+url = f"http://{sys.argv[1]}/computeMetadata/v1/instance/service-accounts/default/token"
+try:
+    urllib.request.urlopen(urllib.request.Request(url, headers={"Metadata-Flavor": "Google"}), timeout=10)
+    print("let in")
+except urllib.error.HTTPError as error:
+    print(error.code)
+except OSError as error:
+    print(error.reason.strerror)
+"""
+ACCOUNT = "trainer@demo-project.iam.gserviceaccount.com"
 _STEPS = """
 SELECT trial.uid, measurements.step FROM measurements JOIN jobs trial ON trial.uid = measurements.job_uid
 JOIN jobs study ON study.uid = trial.study_uid WHERE study.job_id = ? ORDER BY trial.uid, measurements.sequence
@@ -283,7 +328,9 @@ def test_a_job_that_is_no_study_has_its_curve(
     assert curve.steps == list(range(1, 51))
 
 
-def submit(training: TrainingClient, image: ImageRef, job_id: str, program: str) -> None:
+def submit(
+    training: TrainingClient, image: ImageRef, job_id: str, program: str, account: str | None = None
+) -> None:
     """Submit a master and three workers that all run ``program``."""
     config = ReplicaConfig(image_uri=str(image), container_command=["python3", "-u", "-c", program])
     training_input = TrainingInput(
@@ -293,6 +340,7 @@ def submit(training: TrainingClient, image: ImageRef, job_id: str, program: str)
         worker_type="n1-standard-4",
         worker_count=3,
         worker_config=config,
+        service_account=account,
     )
     training.create_job(Job(job_id=job_id, training_input=training_input))
 
@@ -349,6 +397,89 @@ def test_a_full_memory_on_another_machine_is_told_at_the_first_run(
     assert reason is not None
     assert reason.cause is Cause.OUT_OF_MEMORY
     assert not [line for line in messages(training, job_id) if "restart 1 of" in line], job.error_message
+
+
+def containers_of(engines: dict[str, docker.APIClient], job_id: str) -> list[tuple[str, dict[str, Any]]]:
+    """Return the job's containers on all machines, with the machine's name."""
+    label = {"label": f"container-training.job={job_id}"}
+    return [(name, item) for name, engine in engines.items() for item in engine.containers(filters=label)]
+
+
+def lines_of(engines: dict[str, docker.APIClient], job_id: str) -> list[str]:
+    """Return what the job's containers have printed, as their engines have it."""
+    return [
+        line
+        for name, item in containers_of(engines, job_id)
+        for line in engines[name].logs(item["Id"]).decode().splitlines()
+    ]
+
+
+def wait_for_lines(engines: dict[str, docker.APIClient], job_id: str, line: str, count: int) -> None:
+    """Return when the job's containers have printed ``count`` lines that begin so."""
+    wait_until(
+        lambda: sum(each.startswith(line) for each in lines_of(engines, job_id)) >= count,
+        f"{count} lines {line!r} are printed",
+        seconds=120,
+    )
+
+
+def ask_as_stranger(engine: docker.APIClient, image: ImageRef, network: str, labels: dict[str, str]) -> str:
+    """Ask for a token from a container that is no replica; return how that ended."""
+    made = engine.create_container(
+        image.pullable,
+        ["python3", "-c", STRANGER, "host.docker.internal:8475"],
+        labels=labels,
+        host_config=engine.create_host_config(
+            network_mode=network, extra_hosts={"host.docker.internal": "host-gateway"}
+        ),
+    )["Id"]
+    try:
+        engine.start(made)
+        engine.wait(made)
+        return engine.logs(made).decode().strip()
+    finally:
+        engine.remove_container(made, force=True)
+
+
+def test_replicas_on_every_machine_get_the_tokens_of_their_jobs_account(
+    service: Service,
+    training: TrainingClient,
+    agent_image: ImageRef,
+    engines: dict[str, docker.APIClient],
+    job_id: str,
+) -> None:
+    submit(training, agent_image, job_id, WHO, ACCOUNT)
+    wait_for_lines(engines, job_id, "WHO ", 4)
+
+    assert machines_of(engines, job_id) == set(engines)
+    found = [json.loads(line.removeprefix("WHO ")) for line in lines_of(engines, job_id) if "WHO " in line]
+    tokens = IdentityTokens(SigningKey.load_or_make(service.database.parent))
+    assert {(project, email) for project, email, _ in found} == {(PROJECT, ACCOUNT)}
+    callers = [Authenticator({}, tokens).caller_of(token).principal for _, _, token in found]
+    assert callers == [f"serviceAccount:{ACCOUNT}"] * 4
+
+    # On a machine of replicas: without the labels of one, with stolen ones, and in another network.
+    name, replica = containers_of(engines, job_id)[0]
+    engine, bridge = engines[name], "docker_gwbridge"
+    stolen = {key: value for key, value in replica["Labels"].items() if key.startswith("container-training.")}
+    assert ask_as_stranger(engine, agent_image, bridge, {}) == "403"
+    assert ask_as_stranger(engine, agent_image, bridge, stolen) == "503"
+    assert ask_as_stranger(engine, agent_image, "bridge", {}) == "Connection refused"
+
+    service.end(signal.SIGKILL)
+    wait_for_lines(engines, job_id, "DOWN, KEPT", 4)
+    service.start()
+    wait_for_lines(engines, job_id, "UP", 4)
+    agents = agents_of(engines)
+    logs = [engines[name].logs(agent).decode() for name, agent in agents.items()]
+    for name, agent in agents.items():
+        engines[name].kill(agent, signal.SIGKILL)
+    wait_for_lines(engines, job_id, "UP", 8)
+    training.cancel_job(job_id)
+    until_state(training, job_id, JobState.CANCELLED)
+
+    logs.append((service.database.parent / "service.log").read_text())
+    assert not [token for _, _, token in found for log in logs if token in log]
 
 
 def test_agents_are_made_updated_and_removed_by_their_service(

@@ -20,8 +20,8 @@ from container_engines.docker.stats import usage_of
 from container_engines.swarm.facts import NO_FACTS, MachineFacts
 
 #: Engine 20.10 and newer.
-_API = "http://engine/v1.41"
-_TIMEOUT_SECONDS = 5.0
+API = "http://engine/v1.41"
+TIMEOUT_SECONDS = 5.0
 _FIRST_PAUSE_SECONDS = 2.0
 #: A sample of a container is taken so often, and less often as it gets older: age / 250, as the service's.
 _SAMPLES_PER_AGE = 250
@@ -48,7 +48,7 @@ class LocalEngine:
         self._label = label
         self._clock = clock
         self._http = (
-            httpx.Client(transport=transport or httpx.HTTPTransport(uds=socket), timeout=_TIMEOUT_SECONDS)
+            httpx.Client(transport=transport or httpx.HTTPTransport(uds=socket), timeout=TIMEOUT_SECONDS)
             if socket
             else None
         )
@@ -108,7 +108,7 @@ class LocalEngine:
 
 def _get(http: httpx.Client, path: str, **params: str) -> Any:
     """Return an answer of the engine; ``None``: the container is gone."""
-    answer = http.get(f"{_API}{path}", params=params)
+    answer = http.get(f"{API}{path}", params=params)
     if answer.status_code == 404:
         return None
     answer.raise_for_status()

@@ -1,8 +1,8 @@
 """
 The agent of a machine: it passes on to the service what containers leave there.
 
-It keeps nothing but the metric folders: what the service has not stored lies in them, so that an agent that
-is killed is resumed by the next one.
+It also serves them the metadata endpoint. It keeps nothing but the metric folders: what the service has not
+stored lies in them, so that an agent that is killed is resumed by the next one.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from training_service.agent.service_client import ServiceClient
 from training_service.agent.wire import SyncResponse
 from training_service.intake.metric_reader import MetricReader
 from training_service.intake.metric_stream import SinkUnavailable
+from training_service.metadata.server import MetadataServer
 
 #: How long to wait for a stream's last reports before the service is told what is there.
 _DRAIN_SECONDS = 0.5
@@ -32,10 +33,14 @@ class NodeAgent:
     Does what the service orders, until it is stopped.
 
     :param root: this machine's folder of streams.
+    :param metadata: the metadata endpoint of the jobs here; ``None``: there is none.
     """
 
-    def __init__(self, root: Path, service: ServiceClient, engine: LocalEngine) -> None:
+    def __init__(
+        self, root: Path, service: ServiceClient, engine: LocalEngine, metadata: MetadataServer | None = None
+    ) -> None:
         self._engine = engine
+        self._metadata = metadata
         self._service = service
         self._drained = threading.Event()
         self._reader = MetricReader(root, service, self._drained.set)
@@ -48,6 +53,8 @@ class NodeAgent:
         self._reader.adopt()
         try:
             while not self._stopping.is_set():
+                if self._metadata:
+                    self._metadata.keep_trying()
                 try:
                     self.sync()
                     self._report(answers=True)
@@ -59,6 +66,8 @@ class NodeAgent:
                     logger.exception("exchange with the service failed")
                     self._stopping.wait(_RETRY_SECONDS)
         finally:
+            if self._metadata:
+                self._metadata.stop()
             self._reader.stop()
 
     def stop(self) -> None:

@@ -6,6 +6,7 @@ import ssl
 import threading
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from http import HTTPStatus
 from typing import TypeVar
 
 import httpx
@@ -15,11 +16,15 @@ from container_engines.swarm.facts import NO_FACTS, MachineFacts
 from training_api.wire import WireModel
 from training_service.agent.rows import ends_of, placed_of, ref_of, row_of, stream_of, uses_of
 from training_service.agent.wire import (
+    IDENTIFY,
+    ISSUE,
     KNOWN,
     MAX_BATCH_REPORTS,
     MAX_WARNING_LENGTH,
     STORE,
     SYNC,
+    IdentityRequest,
+    IdentityResponse,
     KnownRequest,
     KnownResponse,
     StoreRequest,
@@ -28,6 +33,8 @@ from training_service.agent.wire import (
     StreamWarning,
     SyncRequest,
     SyncResponse,
+    TokenRequest,
+    TokenResponse,
 )
 from training_service.intake.metric_stream import (
     KnownReports,
@@ -43,7 +50,14 @@ _PAUSE_SECONDS = 1.0
 #: Characters of the tags of a batch; the service takes bodies of 1 MiB.
 _BATCH_TAG_CHARACTERS = 100_000
 
+#: A trainer waits for these: Google's libraries give up the first question after 3 s.
+_TRAINER_TIMEOUT = httpx.Timeout(5.0, connect=2.0)
+
 _Answer = TypeVar("_Answer", bound=WireModel)
+
+
+class NotKnown(SinkUnavailable):
+    """The service does not know, now, that this stream or container is of this machine."""
 
 
 class ServiceClient:
@@ -150,6 +164,32 @@ class ServiceClient:
             with self._lock:
                 del self._warnings[: len(waiting)]
 
+    def identify(self, container_id: str) -> IdentityResponse:
+        """
+        Return who a container of this machine is.
+
+        :raises NotKnown: no replica that is known now.
+        :raises SinkUnavailable: ask again later.
+        """
+        asked = IdentityRequest(node=self._node, container_id=container_id)
+        return self._ask(IDENTIFY, asked, IdentityResponse)
+
+    def issue(self, container_id: str, audience: str | None = None) -> TokenResponse:
+        """
+        Return a token of the account of a container of this machine.
+
+        :param audience: whom an identity token is for; ``None``: an access token.
+        :raises NotKnown: no replica that is known now.
+        :raises SinkUnavailable: ask again later.
+        """
+        asked = TokenRequest(node=self._node, container_id=container_id, audience=audience)
+        return self._ask(ISSUE, asked, TokenResponse)
+
+    def _ask(self, path: str, asked: WireModel, kind: type[_Answer]) -> _Answer:
+        """Post for a trainer, which asks again itself."""
+        self._check_pause()
+        return self._post(path, asked, kind, timeout=_TRAINER_TIMEOUT)
+
     def _store(
         self, part: Mapping[StreamName, Sequence[PlacedReport]], stored: dict[StreamName, int]
     ) -> None:
@@ -168,17 +208,27 @@ class ServiceClient:
         if time.monotonic() < self._paused_until:
             raise SinkUnavailable("the service did not answer just now")
 
-    def _post(self, path: str, asked: WireModel, kind: type[_Answer]) -> _Answer:
+    def _post(
+        self, path: str, asked: WireModel, kind: type[_Answer], timeout: httpx.Timeout = _TIMEOUT
+    ) -> _Answer:
         try:
-            answer = self._http.post(path, content=asked.model_dump_json(by_alias=True))
+            answer = self._http.post(path, content=asked.model_dump_json(by_alias=True), timeout=timeout)
             answer.raise_for_status()
             return kind.model_validate_json(answer.content)
-        except (httpx.HTTPError, ValidationError) as error:
-            # A stream that is not placed is no reason to leave the others alone.
-            is_of_one = isinstance(error, httpx.HTTPStatusError) and error.response.status_code == 404
-            if not is_of_one:
-                self._paused_until = time.monotonic() + _PAUSE_SECONDS
-            raise SinkUnavailable(f"{path}: {error}") from error
+        except httpx.HTTPError as error:
+            # One that is not known is no reason to leave the others alone.
+            is_of_one = (
+                isinstance(error, httpx.HTTPStatusError)
+                and error.response.status_code == HTTPStatus.NOT_FOUND
+            )
+            if is_of_one:
+                raise NotKnown(f"{path}: {error}") from error
+            reason = str(error)
+        except ValidationError:
+            # Its own words quote the answer, in which may be a token.
+            reason = f"the answer is no {kind.__name__}"
+        self._paused_until = time.monotonic() + _PAUSE_SECONDS
+        raise SinkUnavailable(f"{path}: {reason}")
 
 
 def _parts(

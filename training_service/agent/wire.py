@@ -2,7 +2,8 @@
 The protocol between the service and the agents of machines: ``POST /agent/v1/...``, JSON.
 
 An agent asks what it is to read (``SyncRequest``), what is stored of a stream (``KnownRequest``), and posts
-reports (``StoreRequest``). Every request may be repeated.
+reports (``StoreRequest``). For the metadata endpoint it asks who a container is (``IdentityRequest``), and
+for tokens of its account (``TokenRequest``). Every request may be repeated.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from training_api.wire import Double, Int64, WireModel
 
 PREFIX = "/agent/v1"
 SYNC, KNOWN, STORE = (f"{PREFIX}/{name}" for name in ("streams:sync", "streams:known", "reports:store"))
-PATHS = (SYNC, KNOWN, STORE)
+IDENTIFY, ISSUE = (f"{PREFIX}/{name}" for name in ("replicas:identify", "replicas:issueToken"))
+PATHS = (SYNC, KNOWN, STORE, IDENTIFY, ISSUE)
 #: What a batch of reports has at most: it fits into the service's limit of bodies.
 MAX_BATCH_REPORTS = 1000
 MAX_WARNING_LENGTH = 1000
@@ -146,3 +148,45 @@ class StoreResponse(WireModel):
     """
 
     stored: list[int]
+
+
+class IdentityRequest(WireModel):
+    """Asks who a container is that runs on the agent's machine."""
+
+    node: _Name
+    container_id: _Name
+
+
+class IdentityResponse(WireModel):
+    """Who it is: see ``JobIdentity``."""
+
+    project: str
+    number: Int64
+    email: str
+    job_id: str
+    job_uid: str
+    region: str
+
+
+class TokenRequest(IdentityRequest):
+    """
+    Asks for a token of the container's account.
+
+    :param audience: whom an identity token is to tell who the account is; ``None``: an access token.
+    """
+
+    #: As a trainer has sent it, however long: the service answers why not.
+    audience: str | None = None
+
+
+class TokenResponse(WireModel):
+    """
+    A token.
+
+    :param seconds: how long an access token is valid.
+    :param refusal: why nobody gets an identity token for the audience; then ``token`` is empty.
+    """
+
+    token: Annotated[str, Field(repr=False)] = ""
+    seconds: Int64 = 0
+    refusal: str = ""

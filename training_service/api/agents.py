@@ -29,6 +29,7 @@ from training_service.agent.wire import (
     SyncRequest,
     SyncResponse,
 )
+from training_service.api.agent_identities import FindReplica
 from training_service.api.routes import Routes
 from training_service.intake.metric_stream import PlacedReport, SinkUnavailable
 from training_service.intake.node_streams import NodeStreams
@@ -44,18 +45,20 @@ class AgentApi:
     What serves agents.
 
     :param facts: keeps what they say of containers.
+    :param find_replica: from a machine and a container there to the job's caller.
     :param token: what they show.
     :param is_active: whether this service moves the jobs now.
     """
 
     streams: NodeStreams
     facts: NodeFacts
+    find_replica: FindReplica
     token: str = field(repr=False)
     is_active: Callable[[], bool]
 
 
 def agents_router(streams: NodeStreams, facts: NodeFacts) -> Routes:
-    """Return the routes over ``streams`` and ``facts``."""
+    """Return the routes over ``streams`` and ``facts``: what agents read and know."""
     router = Routes(tags=["agents"], include_in_schema=False)
 
     @router.post(SYNC)

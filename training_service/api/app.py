@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 
 from training_service.access.control import AccessControl
 from training_service.api.access import access_check
+from training_service.api.agent_identities import agent_identities_router
 from training_service.api.agents import AgentApi, agents_router
 from training_service.api.bucket_iam import StorageErrorBody, bucket_iam_router
 from training_service.api.database_errors import install_database_errors
@@ -119,7 +120,11 @@ def create_app(
         object_access_router(object_access),
         health_router(health, metrics.registry, version),
         *([faults_router(faults)] if faults is not None else []),
-        *([agents_router(agents.streams, agents.facts)] if agents is not None else []),
+        *(
+            [agents_router(agents.streams, agents.facts), agent_identities_router(agents.find_replica)]
+            if agents is not None
+            else []
+        ),
     ):
         routes.add_to(app)
     install_error_handlers(app)

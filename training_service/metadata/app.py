@@ -9,46 +9,42 @@ nothing.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 import structlog
-from fastapi import FastAPI, Request
-from fastapi.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
 
-from training_service.access.identity import ACCOUNT_AUDIENCE, LIFETIME, IdentityTokens
-from training_service.access.registry_tokens import SERVICE as REGISTRY_AUDIENCE
+from training_service.metadata.callers import Caller, CallerUnknown, FindCaller, InvalidAudience
 from training_service.metadata.tree import JobIdentity, as_json, as_text, find, metadata_tree
 
 _FLAVOR = {"Metadata-Flavor": "Google", "Server": "Metadata Server for VM"}
 _ROOT = "computeMetadata/v1"
 _ACCOUNTS = "instance/service-accounts"
-_MAX_AUDIENCE_LENGTH = 1024
-#: A job may name the audience of a token that says who it is; the tokens of these also say what it may do.
-_RESERVED = frozenset({REGISTRY_AUDIENCE, ACCOUNT_AUDIENCE})
-
-#: From a container's address to the job that it is of; ``None``: there is no such job.
-FindIdentity = Callable[[str], JobIdentity | None]
 
 logger = structlog.get_logger(__name__)
 
 
-def create_metadata_app(find_identity: FindIdentity, tokens: IdentityTokens) -> FastAPI:
+def create_metadata_app(find_caller: FindCaller) -> Starlette:
     """Return the app; it has one route, as the protocol is a tree."""
-    app = FastAPI(title="Metadata of jobs", openapi_url=None)
 
-    @app.get("/{path:path}")
-    def get(request: Request, path: str) -> Response:
+    def get(request: Request) -> Response:
         address = request.client.host if request.client else ""
-        identity = find_identity(address)
-        if identity is None:
-            logger.warning("metadata is for containers of jobs alone", address=address)
-            return PlainTextResponse("not a container of a job\n", status_code=403)
-        return _answer(request, path, identity, tokens)
+        try:
+            caller = find_caller(address)
+            if caller is None:
+                logger.warning("metadata is for containers of jobs alone", address=address)
+                return PlainTextResponse("not a container of a job\n", status_code=403)
+            return _answer(request, request.path_params["path"], caller)
+        except CallerUnknown as error:
+            # Google's libraries ask again after this status.
+            return _error(503, str(error))
 
-    return app
+    return Starlette(routes=[Route("/{path:path}", get, methods=["GET"])])
 
 
-def _answer(request: Request, path: str, identity: JobIdentity, tokens: IdentityTokens) -> Response:
+def _answer(request: Request, path: str, caller: Caller) -> Response:
     if path.strip("/") in ("", "computeMetadata"):
         # How clients find out whether they are on a machine with metadata; the original wants no header here.
         return _text("v1/\n" if path.strip("/") else "computeMetadata/\n")
@@ -60,9 +56,9 @@ def _answer(request: Request, path: str, identity: JobIdentity, tokens: Identity
     if root or not path.startswith(_ROOT):
         return _error(404, f"{path} not found")
     rest = rest.strip("/")
-    if live := _live_value(request, rest, identity, tokens):
+    if live := _live_value(request, rest, caller):
         return live
-    return _value(request, path, rest, identity)
+    return _value(request, path, rest, caller.identity)
 
 
 def _value(request: Request, path: str, rest: str, identity: JobIdentity) -> Response:
@@ -78,29 +74,21 @@ def _value(request: Request, path: str, rest: str, identity: JobIdentity) -> Res
     return _text(as_text(found, is_account=rest.startswith(f"{_ACCOUNTS}/") and isinstance(found, dict)))
 
 
-def _live_value(
-    request: Request, rest: str, identity: JobIdentity, tokens: IdentityTokens
-) -> Response | None:
+def _live_value(request: Request, rest: str, caller: Caller) -> Response | None:
     """Return a token, if ``rest`` asks for one of the job's own account."""
     folder, _, kind = rest.rpartition("/")
-    if folder not in (f"{_ACCOUNTS}/default", f"{_ACCOUNTS}/{identity.email}"):
+    if folder not in (f"{_ACCOUNTS}/default", f"{_ACCOUNTS}/{caller.identity.email}"):
         return None
     headers = _FLAVOR | {"Cache-Control": "no-store"}
     if kind == "token":
-        body = {
-            "access_token": tokens.issue(identity.principal),
-            "expires_in": round(LIFETIME.total_seconds()),
-            "token_type": "Bearer",
-        }
+        token = caller.access_token()
+        body = {"access_token": token.value, "expires_in": token.seconds, "token_type": "Bearer"}
         return Response(json.dumps(body), media_type="application/json", headers=headers)
     if kind == "identity":
-        audience = request.query_params.get("audience", "")
-        if not audience or len(audience) > _MAX_AUDIENCE_LENGTH:
-            return _error(400, "non-empty audience parameter required")
-        if audience in _RESERVED:
-            return _error(400, "this audience is reserved: its tokens say more than who their bearer is")
-        token = tokens.issue(identity.principal, audience=audience, email=identity.email, azp=identity.email)
-        return _text(token, headers)
+        try:
+            return _text(caller.identity_token(request.query_params.get("audience", "")), headers)
+        except InvalidAudience as error:
+            return _error(400, str(error))
     return None
 
 

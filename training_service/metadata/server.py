@@ -12,7 +12,7 @@ import threading
 
 import structlog
 import uvicorn
-from fastapi import FastAPI
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 logger = structlog.get_logger(__name__)
@@ -28,11 +28,13 @@ class MetadataServer:
     """
     Serves ``app`` from a thread.
 
-    :param host: the gateway of the engine's bridge; where there is no such address, nothing can listen.
+    :param host: the gateway of the engine's bridge, or a name of it; where there is no such address, nothing
+        can listen.
+    :param interface: by which callers must come, by its name; needs Linux 5.7. Empty: any.
     """
 
-    def __init__(self, app: FastAPI, host: str, port: int) -> None:
-        self._host, self._port = host, port
+    def __init__(self, app: ASGIApp, host: str, port: int, *, interface: str = "") -> None:
+        self._host, self._port, self._interface = host, port, interface
         config = uvicorn.Config(
             app,
             http=_BoundedProtocol,
@@ -49,17 +51,32 @@ class MetadataServer:
     def start(self) -> None:
         """Listen and serve. :raises OSError: the address is not this machine's, or taken."""
         try:
-            listener = socket.create_server((self._host, self._port))
+            listener = self._listen()
         except OSError as error:
+            by = f" of interface {self._interface}" if self._interface else ""
             raise OSError(
                 error.errno,
-                f"the metadata endpoint cannot listen on {self._host}:{self._port}: {error.strerror}",
+                f"the metadata endpoint cannot listen on {self._host}:{self._port}{by}: {error.strerror}",
             ) from error
         self._port = listener.getsockname()[1]
         self._thread = threading.Thread(
             target=self._server.run, kwargs={"sockets": [listener]}, name="metadata", daemon=True
         )
         self._thread.start()
+
+    def _listen(self) -> socket.socket:
+        listener = socket.socket()
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if self._interface:
+                # Before it listens, so that no other caller gets in.
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, self._interface.encode())
+            listener.bind((self._host, self._port))
+            listener.listen()
+        except OSError:
+            listener.close()
+            raise
+        return listener
 
     def keep_trying(self) -> None:
         """

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
+import structlog
+
+from container_engines.confinement import MACHINE_NAME
 from container_engines.swarm.agent import AgentLaunch
 from training_api.errors import TrainingError
 from training_api.iam.registry_wire import is_same_registry
@@ -17,8 +20,11 @@ from training_service.access.signing_key import SigningKey
 from training_service.intake.metric_reader import MetricReader
 from training_service.intake.metric_stream import ReportSink, StreamReading
 from training_service.intake.node_streams import NodeStreams
+from training_service.metadata.server import metadata_environment
 from training_service.settings import EngineKind, ServiceSettings
 from training_service.store.jobs.job_store import JobStore
+
+logger = structlog.get_logger(__name__)
 
 
 class InvalidAuthority(TrainingError):
@@ -33,15 +39,20 @@ def agent_launch(settings: ServiceSettings, key: SigningKey) -> AgentLaunch | No
     """
     if settings.engine is not EngineKind.SWARM or not settings.agent_image:
         return None
-    return AgentLaunch(
+    launch = AgentLaunch(
         image=settings.agent_image,
         url=settings.agent_url,
         token=agent_token(key),
         folder=settings.agent_folder.rstrip("/"),
         docker_socket=settings.agent_docker_socket,
+        metadata_port=settings.agent_metadata_port,
         authority=_read_authority(settings.agent_authority) if settings.agent_authority else "",
         pull_token=_pull_token(settings, key),
     )
+    if not launch.has_metadata:
+        unset = "METADATA_PORT is 0" if launch.docker_socket else "DOCKER_SOCKET is empty"
+        logger.info("jobs have no metadata endpoint", reason=f"TRAINING_AGENT_{unset}")
+    return launch
 
 
 def _pull_token(settings: ServiceSettings, key: SigningKey) -> Callable[[], str]:
@@ -64,6 +75,11 @@ def _read_authority(path: Path) -> str:
             f"TRAINING_AGENT_AUTHORITY must be a readable PEM file of certificates, got {str(path)!r}: {error}"
         ) from error
     return text
+
+
+def agents_metadata(agent: AgentLaunch | None) -> Mapping[str, str]:
+    """Return what tells containers where their machine's agent has the metadata endpoint."""
+    return metadata_environment(MACHINE_NAME, agent.metadata_port) if agent and agent.has_metadata else {}
 
 
 def stream_reading(

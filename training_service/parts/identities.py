@@ -18,9 +18,10 @@ from training_service.access.signing_key import SigningKey
 from training_service.access.tokens_file import InvalidTokensFile, KnownCallers, read_tokens_file
 from training_service.intake.cloud_storage import CloudStorage
 from training_service.metadata.app import create_metadata_app
-from training_service.metadata.identities import JobIdentities
+from training_service.metadata.job_callers import JobCallers
 from training_service.metadata.server import MetadataServer
 from training_service.settings import EngineKind, ServiceSettings
+from training_service.store.jobs.job_store import JobStore
 from training_service.store.policy_store import PolicyStore
 from training_service.store.pull_store import PullStore
 from training_service.upkeep.images import RecordedPulls
@@ -86,12 +87,16 @@ class Identities:
         may = self.control(policies).may
         return BucketAccess(storage.lists, may, self.settings.project_buckets, self.dialects)
 
-    def metadata_server(self, jobs: JobIdentities) -> MetadataServer | None:
-        """Return the metadata endpoint; ``None``: the service has none."""
-        # On several machines nobody can tell a container by its address.
+    def job_callers(self, engine: Engine, jobs: JobStore) -> JobCallers:
+        """Return who the containers of jobs are."""
+        return JobCallers(engine, jobs, self.dialects, self.tokens)
+
+    def metadata_server(self, callers: JobCallers) -> MetadataServer | None:
+        """Return the metadata endpoint; ``None``: the service itself has none."""
+        # On several machines only its own machine knows a container by its address: the agent there.
         if not self.settings.metadata_host or self.settings.engine is EngineKind.SWARM:
             return None
-        app = create_metadata_app(jobs.find, self.tokens)
+        app = create_metadata_app(callers.at)
         return MetadataServer(app, self.settings.metadata_host, self.settings.metadata_port)
 
 

@@ -38,7 +38,7 @@ from training_service.model.heartbeat import Heartbeat
 from training_service.model.host_capacity import HostCapacity
 from training_service.model.reasons import Reason
 from training_service.model.records import JobRecord
-from training_service.parts.agents import stream_reading
+from training_service.parts.agents import agents_metadata, stream_reading
 from training_service.parts.identities import Identities
 from training_service.settings import EngineKind, ServiceSettings
 from training_service.store.jobs.job_store import JobStore
@@ -158,7 +158,11 @@ class MovingParts:
         settings, loop = self.settings, self.moving.loop
         # The loop's own way to the policies: a pull must not wait for the connections of requests.
         access = self.identities.image_access(PolicyStore(loop), self.engine, PullStore(loop))
-        address = metadata_environment(settings.metadata_host, settings.metadata_port)
+        address = (
+            metadata_environment(settings.metadata_host, settings.metadata_port)
+            if self.metadata
+            else agents_metadata(self.agent)
+        )
         return Actions(
             store=self.store,
             dialects=self.dialects,
@@ -180,7 +184,7 @@ class MovingParts:
             ),
             launches=Launches(
                 dialects=self.dialects,
-                container_env={**(address if self.metadata else {}), **settings.container_env},
+                container_env={**address, **settings.container_env},
                 pids_limit=settings.pids_limit,
                 secrets=self.secrets,
                 disk_bytes=settings.disk_limit_bytes,

@@ -70,6 +70,18 @@ def test_an_authority_reaches_the_agent_as_a_file_beside_its_token() -> None:
     assert len(one["Secrets"]) == 1  # type: ignore[arg-type]
 
 
+def test_only_with_the_engines_socket_it_is_in_the_machines_network_for_the_metadata() -> None:
+    def network(**changes: object) -> tuple[object, object]:
+        template = agent_service_spec("service", replace(AGENT, **changes), IDS)["TaskTemplate"]
+        (port,) = [each for each in template["ContainerSpec"]["Env"] if "METADATA_PORT" in each]
+        return template.get("Networks"), port.partition("=")[2]
+
+    assert network() == (None, "0")
+    assert network(metadata_port=8471) == (None, "0")
+    assert network(docker_socket="/socket") == (None, "0")
+    assert network(metadata_port=8471, docker_socket="/socket") == ([{"Target": "host"}], "8471")
+
+
 def task(at: int, state: str, error: str = "", node: str = "n1") -> dict[str, object]:
     status = {"State": state, **({"Err": error} if error else {})}
     return {"CreatedAt": f"2026-01-01T00:00:0{at}Z", "NodeID": node, "Status": status}

@@ -211,3 +211,47 @@ def test_the_use_of_a_run_is_what_the_agent_of_its_machine_says(monkeypatch: pyt
     found = engine.read_usage("service")
     assert found is not None
     assert (found.cpu_seconds, found.memory_bytes) == (1.0, 2)
+
+
+class Running(Manager):
+    """A swarm with one running replica, which an observation may not have shown yet."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.listed = 0
+
+    def services(self, _job_uid: str = "") -> list[dict[str, Any]]:
+        return [{"ID": "service", "Spec": {"Labels": replica_labels("service", LAUNCH)}}]
+
+    def networks(self) -> list[dict[str, Any]]:
+        return []
+
+    def runs(self, service_ids: list[str]) -> dict[str, Run | None]:
+        self.phase = TaskPhase.RUNS
+        return {
+            key: replace(run, container_id="container") if run else None
+            for key, run in super().runs(service_ids).items()
+        }
+
+    def tasks(self) -> list[dict[str, Any]]:
+        self.listed += 1
+        return [
+            {
+                "NodeID": "n1",
+                "Status": {"State": "running", "ContainerStatus": {"ContainerID": "container"}},
+                "Spec": {"ContainerSpec": {"Labels": replica_labels("service", LAUNCH)}},
+            }
+        ]
+
+
+def test_the_job_of_a_container_is_known_on_its_machine_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    manager = Running()
+    engine = engine_of(manager, monkeypatch)
+
+    # As soon as it runs, and from then on without a question.
+    assert engine.job_on("n1", "container") == LAUNCH.job_uid
+    engine.observe()
+    assert (engine.job_on("n1", "container"), manager.listed) == (LAUNCH.job_uid, 1)
+    assert engine.job_on("n2", "container") is None
+    assert engine.job_on("n1", "other") is None
+    assert engine.job_on("n1", "") is None

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from container_engines.swarm.tasks import TaskPhase, nodes_of, run_of
+from container_engines.labels import JOB_UID
+from container_engines.swarm.tasks import TaskPhase, job_in, nodes_of, run_of
 from training_api.job.machines import Resources
 
 MIB = 1024**2
@@ -99,3 +100,23 @@ def test_machines_that_are_drained_or_down_take_nothing() -> None:
 
     assert [each.is_open for each in nodes.values()] == [True, False, False]
     assert nodes["n1"].resources == Resources(cpus=2, memory_bytes=512 * MIB, gpus=3)
+
+
+def of_job(task: dict[str, Any], **labels: str) -> dict[str, Any]:
+    return {**task, "Spec": {"ContainerSpec": {"Labels": labels or None}}}
+
+
+@pytest.mark.parametrize(
+    ("task", "found"),
+    [
+        (of_job(task("running", "started"), **{JOB_UID: "uid"}), "uid"),
+        (of_job(task("starting"), **{JOB_UID: "uid"}), "uid"),
+        (of_job(task("running", "started")), None),
+        (of_job(task("running", "started", container="c2"), **{JOB_UID: "uid"}), None),
+        (of_job(task("running", "started", node_id="n2"), **{JOB_UID: "uid"}), None),
+        (of_job(task("complete", "finished"), **{JOB_UID: "uid"}), None),
+        (of_job(task("failed", "started", 3), **{JOB_UID: "uid"}), None),
+    ],
+)
+def test_a_job_is_in_a_container_that_lives_on_its_machine(task: dict[str, Any], found: str | None) -> None:
+    assert job_in([task], "n1", "c1") == found

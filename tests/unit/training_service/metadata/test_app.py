@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import httpx
 import jwt
 import pytest
+from starlette.types import ASGIApp
 
 from training_service.access.identity import (
     ACCOUNT_AUDIENCE,
@@ -17,6 +19,8 @@ from training_service.access.identity import (
 from training_service.access.registry_tokens import SERVICE
 from training_service.access.signing_key import SigningKey
 from training_service.metadata.app import create_metadata_app
+from training_service.metadata.callers import CallerUnknown
+from training_service.metadata.issuing import JobCaller
 from training_service.metadata.tree import JobIdentity
 
 EMAIL = "trainer@demo.iam.gserviceaccount.com"
@@ -33,10 +37,11 @@ def key() -> SigningKey:
 
 
 def ask(key: SigningKey, path: str, *, source: str = CONTAINER, **arguments: Any) -> httpx.Response:
-    import asyncio
+    app = create_metadata_app({CONTAINER: JobCaller(identity=JOB, tokens=IdentityTokens(key))}.get)
+    return ask_app(app, path, source=source, **arguments)
 
-    app = create_metadata_app({CONTAINER: JOB}.get, IdentityTokens(key))
 
+def ask_app(app: ASGIApp, path: str, *, source: str = CONTAINER, **arguments: Any) -> httpx.Response:
     async def send() -> httpx.Response:
         transport = httpx.ASGITransport(app, client=(source, 1))
         async with httpx.AsyncClient(transport=transport, base_url="http://172.17.0.1:8471") as client:
@@ -170,3 +175,12 @@ def test_whoever_is_no_jobs_container_learns_nothing(key: SigningKey, source: st
         answer = ask(key, path, source=source, headers=HEADER | {"Host": CONTAINER})
         assert (answer.status_code, answer.text) == (403, "not a container of a job\n")
         assert "Metadata-Flavor" not in answer.headers
+
+
+def test_a_caller_that_cannot_be_known_now_is_told_to_ask_again() -> None:
+    def find(address: str) -> JobCaller | None:
+        raise CallerUnknown("the engine does not answer; ask again")
+
+    answer = ask_app(create_metadata_app(find), f"{ACCOUNT}/default/token")
+
+    assert (answer.status_code, answer.text) == (503, "the engine does not answer; ask again\n")

@@ -105,3 +105,18 @@ def test_every_library_is_told_the_same_address() -> None:
 
     assert set(told) == {"GCE_METADATA_HOST", "GCE_METADATA_ROOT", "GCE_METADATA_IP"}
     assert set(told.values()) == {"172.17.0.1:8471"}
+
+
+def test_callers_come_by_the_named_interface_or_not_at_all() -> None:
+    app = FastAPI()
+    app.add_api_route("/", lambda: "here")
+    server = MetadataServer(app, "127.0.0.1", 0, interface="lo")
+    server.start()
+    try:
+        assert web.get(f"http://127.0.0.1:{server.port}/").json() == "here"
+    finally:
+        server.stop()
+    with pytest.raises(OSError, match=r"cannot listen on 127\.0\.0\.1:0 of interface none0: No such device"):
+        MetadataServer(app, "127.0.0.1", 0, interface="none0").start()
+    with pytest.raises(OSError, match=r"cannot listen on nowhere\.invalid:0"):
+        MetadataServer(app, "nowhere.invalid", 0).start()

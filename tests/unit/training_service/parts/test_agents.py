@@ -8,10 +8,11 @@ from typing import Any
 
 import jwt
 import pytest
+from structlog.testing import capture_logs
 
 from local_stack.machines.authority import ensure_certificate
 from training_service.access.signing_key import SigningKey
-from training_service.parts.agents import InvalidAuthority, agent_launch
+from training_service.parts.agents import InvalidAuthority, agent_launch, agents_metadata
 from training_service.settings import EngineKind, ServiceSettings
 
 KEY = SigningKey.generate()
@@ -54,3 +55,24 @@ def test_what_is_no_authority_is_refused_by_its_name(tmp_path: Path, content: st
 
     with pytest.raises(InvalidAuthority, match=r"TRAINING_AGENT_AUTHORITY must be .*authority\.pem"):
         launch(agent_authority=path, **OWN)
+
+
+def test_containers_are_told_of_the_metadata_where_agents_have_the_engines_socket() -> None:
+    told = agents_metadata(launch(agent_metadata_port=9000, **OWN))
+
+    assert set(told.values()) == {"host.docker.internal:9000"}
+    assert agents_metadata(None) == {}
+
+
+@pytest.mark.parametrize(
+    ("unset", "reason"),
+    [({"agent_docker_socket": ""}, "DOCKER_SOCKET is empty"), ({"agent_metadata_port": 0}, "PORT is 0")],
+)
+def test_a_service_says_why_jobs_have_no_metadata(unset: dict[str, Any], reason: str) -> None:
+    with capture_logs() as lines:
+        assert agents_metadata(launch(**unset, **OWN)) == {}
+        launch(**OWN)
+
+    (line,) = lines
+    assert line["event"] == "jobs have no metadata endpoint"
+    assert reason in line["reason"]

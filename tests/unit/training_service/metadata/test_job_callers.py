@@ -11,10 +11,15 @@ from training_api.dialects.ml_v1.dialect import AGENT as ML_AGENT
 from training_api.dialects.registry import DIALECTS
 from training_api.dialects.vertex_v1.dialect import AGENT as VERTEX_AGENT
 from training_api.dialects.vertex_v1.reader import custom_job_spec
-from training_service.metadata.identities import JobIdentities
+from training_api.job.dialect import Dialects
+from training_service.access.identity import IdentityTokens
+from training_service.access.signing_key import SigningKey
+from training_service.metadata.job_callers import JobCallers
+from training_service.metadata.tree import JobIdentity
 from training_service.store.database import open_database
 
 ADDRESS = "127.1.0.1"
+TOKENS = IdentityTokens(SigningKey.generate())
 
 
 @pytest.fixture
@@ -24,8 +29,13 @@ def world() -> World:
     return world
 
 
-def find(world: World, address: str = ADDRESS) -> object:
-    return JobIdentities(world.engine, world.store, DIALECTS).find(address)
+def callers(world: World, dialects: Dialects = DIALECTS) -> JobCallers:
+    return JobCallers(world.engine, world.store, dialects, TOKENS)
+
+
+def find(world: World, address: str = ADDRESS) -> JobIdentity | None:
+    caller = callers(world).at(address)
+    return caller.identity if caller else None
 
 
 def test_a_running_job_is_its_account_or_the_service_agent(world: World) -> None:
@@ -34,9 +44,7 @@ def test_a_running_job_is_its_account_or_the_service_agent(world: World) -> None
     world.submit("second", service_account=account, region="europe-west4")
     world.settle()
 
-    first, second = (
-        JobIdentities(world.engine, world.store, DIALECTS).find(f"127.1.0.{place}") for place in (1, 2)
-    )
+    first, second = (find(world, f"127.1.0.{place}") for place in (1, 2))
 
     assert first is not None
     assert second is not None
@@ -50,11 +58,11 @@ def test_a_job_of_each_dialect_is_its_agent_and_one_of_none_is_nobody(world: Wor
     world.store.insert(custom_job_spec(PROJECT, "us-central1", "123", job), job)
     world.settle()
 
-    found = JobIdentities(world.engine, world.store, DIALECTS).find(ADDRESS)
+    found = find(world)
 
     assert found is not None
     assert found.email == VERTEX_AGENT.email(PROJECT)
-    assert JobIdentities(world.engine, world.store, {}).find(ADDRESS) is None
+    assert callers(world, {}).at(ADDRESS) is None
 
 
 def test_an_unknown_address_an_ended_job_and_a_silent_engine_are_nobody(world: World) -> None:
@@ -68,3 +76,23 @@ def test_an_unknown_address_an_ended_job_and_a_silent_engine_are_nobody(world: W
     world.engine.available = True
     world.engine.advance(61)
     assert find(world) is None
+
+
+def test_a_container_of_a_machine_is_its_job_as_the_engine_says(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.submit("first")
+    world.settle()
+    (record,) = world.store.list_active()
+    placed = {("n1", "container"): record.uid, ("n1", "stale"): "ffffffffffff"}
+    monkeypatch.setattr(world.engine, "job_on", lambda *place: placed.get(place))
+
+    found = callers(world).on("n1", "container")
+
+    assert found is not None
+    assert found.identity.job_id == "first"
+    for place in [("n2", "container"), ("n1", "stale")]:
+        assert callers(world).on(*place) is None
+    world.engine.advance(61)
+    world.settle()
+    assert callers(world).on("n1", "container") is None
