@@ -178,14 +178,19 @@ def test_a_connection_to_vertex_ai_shows_what_its_api_tells(
     expect(page.locator("h1")).to_have_text(title)
     expect(page).to_have_url(re.compile("conn_id=training_vertex"))
     expect_state(page, "Failed")
-    expect(page.locator("#why-message")).to_contain_text("exited with a non-zero status of 7")
+    expect(page.locator("#why-text")).to_contain_text(
+        "the replica workerpool0-0 ended by itself with the status 7", ignore_case=True
+    )
     expect(page.locator("#log-lines")).to_contain_text("epoch 4 of 4")
-    expect(page.locator("#request-facts")).to_contain_text("Image of workerpool0")
+    expect(page.locator("#metrics")).to_be_hidden()
+    expect(page.locator("#request-facts")).to_contain_text(str(pushed_image))
+    expect(page.locator("#request-facts")).to_contain_text(pushed_image.digest or "")
     assert serious_violations(page) == []
     keep_picture(page, "job-of-vertex-ai")
 
     fleet = admin.open("/training/fleet?conn_id=training_vertex")
     expect(fleet.locator("#problem")).to_contain_text("Vertex AI tells neither capacity nor use")
+    expect(fleet.locator("#fleet")).to_be_hidden()
     keep_picture(fleet, "fleet-of-vertex-ai")
 
 

@@ -34,7 +34,9 @@ _M = TypeVar("_M", bound=WireModel)
 
 
 class OpsClient(ServiceConnection):
-    """Client of ``/ops/v1``."""
+    """Client of ``/ops/v1``: a ``JobWatch``."""
+
+    has_series = True
 
     def search_jobs(self, request: SearchJobsRequest) -> SearchJobsResponse:
         """Return one page of jobs with totals. :raises ServiceError: the filter cannot be read."""

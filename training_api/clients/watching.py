@@ -25,6 +25,10 @@ class JobWatch(Protocol):
     a job is an empty answer.
     """
 
+    @property
+    def has_series(self) -> bool:
+        """Whether this API tells what jobs report and use over time."""
+
     def search_jobs(self, request: SearchJobsRequest) -> SearchJobsResponse:
         """Return one page of jobs with totals. :raises InvalidFilter: the filter cannot be read."""
 

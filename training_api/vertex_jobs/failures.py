@@ -14,9 +14,12 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
+from training_api.causes import Cause
 from training_api.dialects.ml_v1.resources import Job
+from training_api.fleet.wire import JobReason
 from training_api.job.machines import MachineType
 from training_api.job.newer_machines import VERTEX_MACHINE_TYPES
+from training_api.states import JobState
 
 
 class Failure(StrEnum):
@@ -39,11 +42,33 @@ _WORDS = (
     (Failure.INTERNAL, re.compile(r"Internal error occurred", re.IGNORECASE)),
 )
 _POOL = re.compile(r"workerpool(?P<number>[0-3])")
+_WHO = re.compile(r"workerpool[0-3](-\d+)?")
+#: Of a container that could not be started [captured].
+_NOT_STARTED = "Termination reason: StartError"
+#: training/understanding-training-service, "the replica workerpool0-0 exited with a non-zero status of 1".
+_EXIT = re.compile(
+    r"replica (?P<replica>workerpool[0-3]-\d+) exited with a non-zero status of (?P<code>\d{1,3})\b"
+)
 
 
 def failure_of(message: str) -> Failure:
     """Return whose fault a failed job is, by the text of its error."""
     return next((failure for failure, words in _WORDS if words.search(message)), Failure.TRAINER)
+
+
+def reason_of(state: JobState | None, message: str) -> JobReason | None:
+    """Return why a job failed or was cancelled, as far as its words tell, or ``None``."""
+    if state in (JobState.CANCELLING, JobState.CANCELLED):
+        return JobReason(cause=Cause.CANCELLED)
+    if state is not JobState.FAILED:
+        return None
+    if failure_of(message) is Failure.MEMORY:
+        found = _WHO.search(message)
+        return JobReason(cause=Cause.OUT_OF_MEMORY, replica=found[0] if found else "")
+    if ended := _EXIT.search(message):
+        cause = Cause.COMMAND if _NOT_STARTED in message else Cause.PROGRAM_ERROR
+        return JobReason(cause=cause, replica=ended["replica"], exit_code=int(ended["code"]))
+    return JobReason(cause=Cause.UNKNOWN)
 
 
 def region_after(regions: Sequence[str], ended: Job) -> str:

@@ -14,6 +14,7 @@ from training_api.dialects.vertex_v1.pool_tasks import image_of, task_of
 from training_api.fleet.job_detail import PoolView, StudyView, TrialView
 from training_api.fleet.wire import TrialCounts
 from training_api.states import JobState
+from training_api.vertex_jobs.failures import reason_of
 from training_api.vertex_jobs.reader import job_of
 
 #: What of a resource a client has sent; all else the service has added.
@@ -80,6 +81,7 @@ def _row(resource: Mapping[str, Any], job: Job, now: datetime) -> JobRow:
             "startTime": resource.get("startTime"),
             "endTime": resource.get("endTime"),
             "errorMessage": job.error_message,
+            "reason": reason_of(job.state, job.error_message or ""),
             "trainingInput": job.training_input or TrainingInput(),
             "trials": TrialCounts(total=len(trials), ended=ended) if is_tuning else None,
             "billedSeconds": sum(_ran(each, now) for each in timed),

@@ -53,6 +53,8 @@ class VertexWatch:
     :param clock: seconds; for tests.
     """
 
+    has_series = False
+
     def __init__(
         self, client: VertexClient, keep_seconds: float, clock: Callable[[], float] = time.monotonic
     ) -> None:

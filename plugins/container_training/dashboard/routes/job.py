@@ -79,6 +79,7 @@ def job(
         "limits": {"wait": found.max_wait_seconds, "run": found.max_running_seconds},
         "folder": found.output_dir or None,
         "study": trials_view(found, now, service.prices),
+        "hasSeries": service.ops.has_series,
         "priceProblem": service.price_problem,
     }
 

@@ -44,11 +44,14 @@ async function load() {
   try {
     answer = await api("fleet", wanted, { signal: mine.signal });
   } catch (problem) {
-    if (problem.name !== "AbortError") showProblem(problem);
+    if (problem.name === "AbortError") return;
+    showProblem(problem);
+    byId("fleet").hidden = byId("window").hidden = problem.status === 501; // this API never tells
     return;
   } finally {
     if (asked === mine) byId("fleet").setAttribute("aria-busy", "false");
   }
+  byId("fleet").hidden = byId("window").hidden = false;
   const [problem] = answer.problems;
   showProblem(problem ? { message: problem, advice: "Until then what needs it is not shown. Admin, Connections." } : null);
   const isNew = Boolean(answer.report);

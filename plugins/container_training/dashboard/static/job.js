@@ -69,6 +69,7 @@ async function load() {
   // The service has other jobs, too, that change.
   if (isNew("look", [job.state, answer.study?.trials.map((trial) => [trial.state, trial.objective])])) look();
   showFiles();
+  byId("metrics").hidden = byId("resources").hidden = !answer.hasSeries;
   showContents();
 }
 
@@ -76,7 +77,8 @@ async function load() {
 async function look() {
   clearTimeout(looking);
   const version = newest ? { version: newest } : {};
-  const asked = [api(`${BASE}/timeline`, version), api(`${BASE}/curves`), api(`${BASE}/usage`)];
+  const series = answer.hasSeries ? [api(`${BASE}/curves`), api(`${BASE}/usage`)] : [];
+  const asked = [api(`${BASE}/timeline`, version), ...series];
   const [lanes, curves, usage] = await Promise.allSettled(asked);
   if (lanes.status === "fulfilled") {
     timeline = lanes.value;
@@ -84,9 +86,9 @@ async function look() {
     const replicas = [...new Set(timeline.lanes.map((lane) => lane.replica))];
     log.offer(replicas, answer.study ? answer.study.trials.map((trial) => trial.id) : []);
   }
-  if (curves.status === "fulfilled") showCurves(curves.value.metrics, answer.study?.best, !isEnded());
-  if (usage.status === "fulfilled") showUsage(usage.value.series, !isEnded());
-  const refused = [lanes, curves, usage].find((one) => one.status === "rejected");
+  if (curves?.status === "fulfilled") showCurves(curves.value.metrics, answer.study?.best, !isEnded());
+  if (usage?.status === "fulfilled") showUsage(usage.value.series, !isEnded());
+  const refused = [lanes, curves, usage].find((one) => one?.status === "rejected");
   if (refused) showProblem(refused.reason);
   if (!isEnded()) looking = setTimeout(() => (document.hidden ? null : look()), LOOK_MILLISECONDS);
 }

@@ -7,8 +7,17 @@ from typing import Any
 import pytest
 
 from tests.support.fakes.fake_service import make_job
+from training_api.causes import Cause
 from training_api.job.newer_machines import VERTEX_MACHINE_TYPES
-from training_api.vertex_jobs.failures import Failure, failure_of, next_larger, region_after, with_advice
+from training_api.states import JobState
+from training_api.vertex_jobs.failures import (
+    Failure,
+    failure_of,
+    next_larger,
+    reason_of,
+    region_after,
+    with_advice,
+)
 
 LOW = "Replicas low on memory: workerpool1. Specify a machine with larger memory and try again."
 
@@ -96,3 +105,47 @@ def test_another_region_is_tried_where_the_first_was_at_fault(
 
     assert region_after(["a", "b", "c"], ended) == expected
     assert region_after([], ended) == ""
+
+
+@pytest.mark.parametrize(
+    ("message", "cause", "replica", "code"),
+    [
+        (
+            "The replica workerpool0-0 exited with a non-zero status of 1. To find",
+            Cause.PROGRAM_ERROR,
+            "workerpool0-0",
+            1,
+        ),
+        (
+            "The replica workerpool1-2 exited with a non-zero status of 128. Termination reason: StartError. \n",
+            Cause.COMMAND,
+            "workerpool1-2",
+            128,
+        ),
+        (LOW, Cause.OUT_OF_MEMORY, "workerpool1", None),
+        (
+            "The replica workerpool0-0 ran out of memory and exited with a non-zero status of 137.",
+            Cause.OUT_OF_MEMORY,
+            "workerpool0-0",
+            None,
+        ),
+        ("Internal error occurred for the current attempt.", Cause.UNKNOWN, "", None),
+        ("", Cause.UNKNOWN, "", None),
+    ],
+)
+def test_the_words_tell_people_why_a_job_failed(
+    message: str, cause: Cause, replica: str, code: int | None
+) -> None:
+    reason = reason_of(JobState.FAILED, message)
+
+    assert reason is not None
+    assert (reason.cause, reason.replica, reason.exit_code) == (cause, replica, code)
+
+
+def test_only_jobs_that_failed_or_were_cancelled_have_a_reason() -> None:
+    cancelled = reason_of(JobState.CANCELLED, "CANCELED")
+
+    assert cancelled is not None
+    assert cancelled.cause is Cause.CANCELLED
+    assert reason_of(JobState.RUNNING, "") is None
+    assert reason_of(None, "") is None
