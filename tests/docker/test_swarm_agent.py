@@ -23,9 +23,11 @@ import pytest
 
 from container_engines.swarm.agent import AgentLaunch
 from container_engines.swarm.engine import SwarmEngine
+from local_stack.stack import LocalStack
 from tests.support.bed.job_watch import messages, until_state
 from tests.support.bed.swarm import Swarm
-from tests.support.bed.swarm_service import Service
+from tests.support.bed.swarm_service import Service, service_with_agents
+from tests.support.bed.tuning_jobs import check_that_a_study_is_resumed, put_summary_file, run_trial
 from tests.support.waiting import wait_until
 from training_api.causes import Cause
 from training_api.clients.fleet import OpsClient
@@ -95,31 +97,13 @@ for step in range(1, 41 if is_good else 1001):
 
 @pytest.fixture(scope="module")
 def service(
-    swarm: Swarm, agent_image: ImageRef, tmp_path_factory: pytest.TempPathFactory
+    swarm: Swarm, agent_image: ImageRef, stack: LocalStack, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Service]:
-    """A service whose agents run on all machines."""
-    folder = swarm.disk / "agents"
-    folder.mkdir()
-    for node in swarm.nodes:
-        (folder / f"{node.name}.sock").symlink_to(node.docker_host.removeprefix("unix://"))
-    service = Service(
-        tmp_path_factory.mktemp("agent-service"), swarm.manager.docker_host, swarm.switch.host_address
-    )
-    service.environment |= {
-        "TRAINING_AGENT_IMAGE": agent_image.pullable,
-        "TRAINING_AGENT_URL": service.url,
-        "TRAINING_AGENT_FOLDER": str(folder),
-        # Each machine's engine has its socket elsewhere.
-        "TRAINING_AGENT_DOCKER_SOCKET": str(folder / "{{.Node.Hostname}}.sock"),
-    }
-    service.start()
-    yield service
-    service.end(signal.SIGTERM)
-    client = swarm.manager.client()
-    for item in client.services():
-        if item["Spec"]["Name"].startswith("ct-agent-"):
-            client.remove_service(item["ID"])
-    client.close()
+    """A service whose agents run on all machines; it reads the stack's object store."""
+    folder = tmp_path_factory.mktemp("agent-service")
+    store = {"TRAINING_STORAGE_ENDPOINT": stack.settings.object_store_url}
+    with service_with_agents(swarm, agent_image, folder, store) as service:
+        yield service
 
 
 @pytest.fixture
@@ -220,6 +204,20 @@ def test_trials_are_stopped_early_on_every_machine(
     stopped = {trial.trial_id for trial in trials_of(training, job_id) if trial.is_trial_stopped_early}
     assert stopped
     assert stopped <= {"6", "7", "8"}
+
+
+def test_a_study_resumes_an_earlier_one(training: TrainingClient, agent_image: ImageRef, job_id: str) -> None:
+    check_that_a_study_is_resumed(training, str(agent_image), job_id)
+
+
+def test_summary_files_in_the_job_directory_are_read(
+    training: TrainingClient, stack: LocalStack, agent_image: ImageRef, job_id: str
+) -> None:
+    job_dir = put_summary_file(stack.settings.object_store_url, job_id)
+
+    steps = run_trial(training, job_id, str(agent_image), "print('done')", JobState.SUCCEEDED, job_dir)
+
+    assert steps == [1, 2, 3, 4, 5]
 
 
 def test_agents_that_are_killed_lose_no_report(
