@@ -27,14 +27,21 @@ from local_stack.stack import LocalStack
 from tests.support.bed.job_watch import messages, until_state
 from tests.support.bed.swarm import Swarm
 from tests.support.bed.swarm_service import Service, service_with_agents
-from tests.support.bed.tuning_jobs import check_that_a_study_is_resumed, put_summary_file, run_trial
+from tests.support.bed.tuning_jobs import (
+    REPORTS,
+    TAG,
+    check_that_a_job_has_its_curve,
+    check_that_a_study_is_resumed,
+    check_that_trials_are_stopped_early,
+    put_summary_file,
+    run_trial,
+)
 from tests.support.waiting import wait_until
 from training_api.causes import Cause
 from training_api.clients.fleet import OpsClient
 from training_api.clients.training import TrainingClient
 from training_api.dialects.ml_v1.resources import (
     Goal,
-    HyperparameterOutput,
     HyperparameterSpec,
     Job,
     ParameterSpec,
@@ -48,17 +55,6 @@ from training_api.states import JobState
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(600)]
 
 PROJECT = "demo-project"
-TAG = "accuracy"
-#: Reports a number of times, with a pause in seconds between two.
-REPORTS = """
-import sys, time, hypertune
-reporter = hypertune.HyperTune()
-count, pause = int(sys.argv[1]), float(sys.argv[2])
-for step in range(1, count + 1):
-    reporter.report_hyperparameter_tuning_metric("accuracy", step / count, step)
-    time.sleep(pause)
-print("reported", flush=True)
-"""
 #: Uses a part of a core, and 64 MiB.
 BUSY = """
 import time
@@ -83,15 +79,6 @@ time.sleep(600)
 _STEPS = """
 SELECT trial.uid, measurements.step FROM measurements JOIN jobs trial ON trial.uid = measurements.job_uid
 JOIN jobs study ON study.uid = trial.study_uid WHERE study.job_id = ? ORDER BY trial.uid, measurements.sequence
-"""
-#: The first five trials are good; the others rise so slowly that early stopping ends them.
-STOPPED_EARLY = """
-import os, time, hypertune
-is_good = int(os.environ["CLOUD_ML_TRIAL_ID"]) <= 5
-reporter = hypertune.HyperTune()
-for step in range(1, 41 if is_good else 1001):
-    reporter.report_hyperparameter_tuning_metric("accuracy", step / 40 if is_good else step / 1e6, step)
-    time.sleep(0.1)
 """
 
 
@@ -134,11 +121,6 @@ def tune(training: TrainingClient, agent_image: ImageRef, job_id: str) -> Callab
     return tune
 
 
-def trials_of(training: TrainingClient, job_id: str) -> list[HyperparameterOutput]:
-    output = training.get_job(job_id).training_output
-    return (output.trials or []) if output else []
-
-
 def steps_of_trials(service: Service, job_id: str) -> list[list[int]]:
     """
     Return the steps of all reports of each trial, in the order of their places.
@@ -178,6 +160,7 @@ def wait_for_reports(service: Service, job_id: str, count: int) -> None:
     wait_until(have_reported, f"each trial has {count} reports", seconds=120)
 
 
+@pytest.mark.proves("tuning: cloudml-hypertune", on="swarm with agents")
 def test_every_report_of_trials_on_all_machines_arrives(
     service: Service,
     training: TrainingClient,
@@ -194,22 +177,19 @@ def test_every_report_of_trials_on_all_machines_arrives(
     assert steps_of_trials(service, job_id) == [list(range(1, 1001))] * 10
 
 
+@pytest.mark.proves("tuning: early stopping", on="swarm with agents")
 def test_trials_are_stopped_early_on_every_machine(
-    training: TrainingClient, tune: Callable[..., None], job_id: str
+    training: TrainingClient, agent_image: ImageRef, job_id: str
 ) -> None:
-    tune(STOPPED_EARLY, max_trials=8, enable_trial_early_stopping=True)
-
-    until_state(training, job_id, JobState.SUCCEEDED)
-
-    stopped = {trial.trial_id for trial in trials_of(training, job_id) if trial.is_trial_stopped_early}
-    assert stopped
-    assert stopped <= {"6", "7", "8"}
+    check_that_trials_are_stopped_early(training, str(agent_image), job_id)
 
 
+@pytest.mark.proves("tuning: resume of an earlier study", on="swarm with agents")
 def test_a_study_resumes_an_earlier_one(training: TrainingClient, agent_image: ImageRef, job_id: str) -> None:
     check_that_a_study_is_resumed(training, str(agent_image), job_id)
 
 
+@pytest.mark.proves("tuning: TensorFlow's summary files", on="swarm with agents")
 def test_summary_files_in_the_job_directory_are_read(
     training: TrainingClient, stack: LocalStack, agent_image: ImageRef, job_id: str
 ) -> None:
@@ -267,18 +247,12 @@ def files_waiting(service: Service) -> int:
     return sum(1 for _ in folder.glob("*/*/*/*/spool/*"))
 
 
+@pytest.mark.proves("curves of jobs", on="swarm with agents")
 def test_a_job_that_is_no_study_has_its_curve(
     service: Service, training: TrainingClient, agent_image: ImageRef, job_id: str
 ) -> None:
-    config = ReplicaConfig(
-        image_uri=str(agent_image), container_command=["python3", "-c", REPORTS, "50", "0.01"]
-    )
-    training.create_job(Job(job_id=job_id, training_input=TrainingInput(master_config=config)))
-    until_state(training, job_id, JobState.SUCCEEDED)
-
     with OpsClient(service.url, PROJECT) as ops:
-        (curve,) = ops.curves(job_id).curves
-    assert curve.steps == list(range(1, 51))
+        check_that_a_job_has_its_curve(training, ops, str(agent_image), job_id)
 
 
 def submit(training: TrainingClient, image: ImageRef, job_id: str, program: str) -> None:
@@ -295,6 +269,7 @@ def submit(training: TrainingClient, image: ImageRef, job_id: str, program: str)
     training.create_job(Job(job_id=job_id, training_input=training_input))
 
 
+@pytest.mark.proves("use: CPU and memory of replicas", on="swarm with agents")
 def test_replicas_on_every_machine_have_samples_of_their_use(
     service: Service,
     training: TrainingClient,
@@ -322,6 +297,7 @@ def test_replicas_on_every_machine_have_samples_of_their_use(
         assert 0.05 < max(one.cpu_cores) <= 1.5
 
 
+@pytest.mark.proves("out of memory is told at once", on="swarm with agents")
 def test_a_full_memory_on_another_machine_is_told_at_the_first_run(
     service: Service,
     training: TrainingClient,

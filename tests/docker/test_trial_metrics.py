@@ -8,10 +8,16 @@ from collections.abc import Iterator
 import docker
 import pytest
 
-from local_stack.people.credentials import registry_login
+from local_stack.people.credentials import developers_header, registry_login
 from local_stack.stack import LocalStack
 from tests.support.bed.real_parts import PROJECT
-from tests.support.bed.tuning_jobs import put_summary_file, run_trial
+from tests.support.bed.tuning_jobs import (
+    check_that_a_job_has_its_curve,
+    check_that_trials_are_stopped_early,
+    put_summary_file,
+    run_trial,
+)
+from training_api.clients.fleet import OpsClient
 from training_api.clients.training import TrainingClient
 from training_api.states import JobState
 
@@ -53,6 +59,7 @@ def trainer(stack: LocalStack, engine_client: docker.APIClient, base_image: str)
     engine_client.remove_image(f"{name}:test", force=True)
 
 
+@pytest.mark.proves("tuning: cloudml-hypertune", on="one machine")
 def test_a_tight_loop_of_the_real_package_loses_no_report(
     training: TrainingClient, trainer: str, job_id: str
 ) -> None:
@@ -69,6 +76,7 @@ def test_what_a_trainer_reported_before_it_crashed_is_there(
     assert steps == list(range(1, 301))
 
 
+@pytest.mark.proves("tuning: TensorFlow's summary files", on="one machine")
 def test_summary_files_in_the_job_directory_are_read(
     training: TrainingClient, stack: LocalStack, trainer: str, job_id: str
 ) -> None:
@@ -77,3 +85,19 @@ def test_summary_files_in_the_job_directory_are_read(
     steps = run_trial(training, job_id, trainer, "print('done')", JobState.SUCCEEDED, job_dir)
 
     assert steps == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.proves("tuning: early stopping", on="one machine")
+def test_trials_that_get_nowhere_are_stopped_early(
+    training: TrainingClient, trainer: str, job_id: str
+) -> None:
+    check_that_trials_are_stopped_early(training, trainer, job_id)
+
+
+@pytest.mark.proves("curves of jobs", on="one machine")
+def test_a_job_that_is_no_study_has_its_curve(
+    training: TrainingClient, stack: LocalStack, trainer: str, job_id: str
+) -> None:
+    settings = stack.settings
+    with OpsClient(settings.training_url, PROJECT, headers=developers_header(settings)) as ops:
+        check_that_a_job_has_its_curve(training, ops, trainer, job_id)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.support.bed.job_watch import until_state
 from tests.support.bed.real_parts import PROJECT
+from training_api.clients.fleet import OpsClient
 from training_api.clients.training import TrainingClient
 from training_api.dialects.ml_v1.resources import (
     Goal,
@@ -25,6 +26,25 @@ TAG = "accuracy"
 _EVENTS = Path(__file__).parents[2] / "unit" / "training_service" / "intake" / "events"
 _RATE = ParameterSpec(parameter_name="lr", type=ParameterType.DOUBLE, min_value=0.1, max_value=1.0)
 _KINDS = ["a", "b", "c", "d"]
+#: Reports a number of times, with a pause in seconds between two, by cloudml-hypertune.
+REPORTS = """
+import sys, time, hypertune
+reporter = hypertune.HyperTune()
+count, pause = int(sys.argv[1]), float(sys.argv[2])
+for step in range(1, count + 1):
+    reporter.report_hyperparameter_tuning_metric("accuracy", step / count, step)
+    time.sleep(pause)
+print("reported", flush=True)
+"""
+#: The first five trials are good; the others rise so slowly that early stopping ends them.
+_STOPPED_EARLY = """
+import os, time, hypertune
+is_good = int(os.environ["CLOUD_ML_TRIAL_ID"]) <= 5
+reporter = hypertune.HyperTune()
+for step in range(1, 41 if is_good else 1001):
+    reporter.report_hyperparameter_tuning_metric("accuracy", step / 40 if is_good else step / 1e6, step)
+    time.sleep(0.1)
+"""
 #: Reports once, without a package, as cloudml-hypertune does.
 _REPORTS_ONCE = (
     "import json, os\n"
@@ -89,6 +109,34 @@ def check_that_a_study_is_resumed(training: TrainingClient, image: str, job_id: 
     assert [trial.trial_id for trial in trials] == ["1", "2", "3", "4"]
     assert sorted((trial.hyperparameters or {})["kind"] for trial in trials) == _KINDS
     assert [len(trial.all_metrics or []) for trial in trials] == [1] * 4
+
+
+def check_that_trials_are_stopped_early(training: TrainingClient, image: str, job_id: str) -> None:
+    """Run five good trials, and three that get nowhere: of these one is stopped, and no other."""
+    search = HyperparameterSpec(
+        goal=Goal.MAXIMIZE,
+        hyperparameter_metric_tag=TAG,
+        max_trials=8,
+        max_parallel_trials=3,
+        enable_trial_early_stopping=True,
+        params=[_RATE],
+    )
+
+    trials = _run(training, job_id, image, _STOPPED_EARLY, search)
+
+    stopped = {trial.trial_id for trial in trials if trial.is_trial_stopped_early}
+    assert stopped
+    assert stopped <= {"6", "7", "8"}
+
+
+def check_that_a_job_has_its_curve(training: TrainingClient, ops: OpsClient, image: str, job_id: str) -> None:
+    """Run a job that is no study and reports 50 times; its curve has each step."""
+    config = ReplicaConfig(image_uri=image, container_command=["python3", "-c", REPORTS, "50", "0.01"])
+    training.create_job(Job(job_id=job_id, training_input=TrainingInput(master_config=config)))
+    until_state(training, job_id, JobState.SUCCEEDED)
+
+    (curve,) = ops.curves(job_id).curves
+    assert curve.steps == list(range(1, 51))
 
 
 def _run(
