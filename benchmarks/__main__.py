@@ -42,7 +42,7 @@ from benchmarks.on_stack import (
     warm_dag,
 )
 from benchmarks.on_store import large_objects, many_objects
-from benchmarks.on_swarm import reports, slots, start
+from benchmarks.on_swarm import idle, reports, slots, start
 from benchmarks.report import Figure, print_report, tell
 from benchmarks.retraining import nights
 from benchmarks.search import comparison, early_stopping
@@ -116,6 +116,7 @@ def measure_swarm(is_quick: bool) -> int:
     """Return 0 if the figures of three machines are within their limits."""
     with three_machines() as machines:
         figures = {
+            "agents": idle.measure(machines, *([10.0] if is_quick else [])),
             "start": start.measure(machines, *([2] if is_quick else [])),
             "slots": slots.measure(machines, *([8] if is_quick else [])),
             "reports": reports.measure(machines),

@@ -45,6 +45,8 @@ LACKS: Mapping[str, Mapping[str, str]] = {
     "log search by filter": {},
     "dashboard": {},
     "example DAGs": {},
+    "DAGs that tune": {},
+    "DAGs whose jobs have several replicas": {},
     "metadata endpoint": _NO_SWARM,
     "limits of what jobs reach": _NO_SWARM,
     "limits of what a container writes to its disk": _NO_SWARM,

@@ -508,7 +508,6 @@ def test_a_job_that_was_built_and_pushed_runs_on_all_machines_with_objects(
     assert len(written) == 3
 
 
-@pytest.mark.proves("jobs of packages", on="swarm with agents")
 def test_jobs_of_packages_have_their_image_on_every_machine(
     first: FirstMachine, engines: Mapping[str, docker.APIClient], job_id: str
 ) -> None:
