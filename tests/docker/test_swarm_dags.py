@@ -1,4 +1,4 @@
-"""DAGs whose jobs run on all machines of a swarm, with results in an object store that each reaches."""
+"""DAGs whose jobs run on a swarm, with an object store that every machine reaches."""
 
 from __future__ import annotations
 
