@@ -134,6 +134,8 @@ docs: setup
 	@mv docs/kill-table.md.new docs/kill-table.md
 	@echo "writing the arguments in docs/reference" >&2
 	@$(PYTHON) -m docs.tools.operator_reference
+	@echo "writing the features by engine in docs/more-machines.md" >&2
+	@$(PYTHON) -m docs.tools.engine_features
 	@echo "writing the messages of Vertex AI" >&2
 	@$(PYTHON) -m docs.tools.vertex_messages
 

@@ -7,7 +7,9 @@ and how long a file takes to read; ``python -m benchmarks dashboard`` only those
 ``python -m benchmarks running`` only those about a thousand running jobs and a registry that hangs, and
 ``python -m benchmarks store`` only those about the object store, and ``python -m benchmarks vertex`` only
 those that compare both dialects and the service's ports, on a stack without Airflow, and
-``python -m benchmarks retraining`` only those about false promotions, which are simulated.
+``python -m benchmarks retraining`` only those about false promotions, which are simulated, and
+``python -m benchmarks swarm`` only those about three machines; it needs root, and makes them by itself.
+``python -m benchmarks swarm --quick`` asks the same a few times, prints the answers and keeps none.
 """
 
 from __future__ import annotations
@@ -40,9 +42,11 @@ from benchmarks.on_stack import (
     warm_dag,
 )
 from benchmarks.on_store import large_objects, many_objects
-from benchmarks.report import Figure, tell
+from benchmarks.on_swarm import idle, reports, slots, start
+from benchmarks.report import Figure, print_report, tell
 from benchmarks.retraining import nights
 from benchmarks.search import comparison, early_stopping
+from benchmarks.support.three_machines import three_machines
 from local_stack.parts.base_image import BaseImage
 from local_stack.people.credentials import registry_login
 from local_stack.settings import ALL_PARTS, SERVE_PARTS, StackSettings
@@ -108,6 +112,18 @@ def measure_vertex() -> int:
     return tell(figures, "vertex-")
 
 
+def measure_swarm(is_quick: bool) -> int:
+    """Return 0 if the figures of three machines are within their limits."""
+    with three_machines() as machines:
+        figures = {
+            "agents": idle.measure(machines, *([10.0] if is_quick else [])),
+            "start": start.measure(machines, *([2] if is_quick else [])),
+            "slots": slots.measure(machines, *([8] if is_quick else [])),
+            "reports": reports.measure(machines),
+        }
+    return int(not print_report(figures)) if is_quick else tell(figures, "swarm-")
+
+
 def _pushed_image(stack: LocalStack) -> str:
     """Push the base image and return it by digest."""
     client = docker.APIClient(**kwargs_from_env())
@@ -144,10 +160,12 @@ def run(arguments: list[str]) -> int:
             return measure_vertex()
         case ["retraining"]:
             return tell({"retraining": nights.measure()}, "retraining-")
+        case ["swarm", *more] if more in ([], ["--quick"]):
+            return measure_swarm(bool(more))
         case []:
             return main()
     print(
-        "expected nothing, search, dags, running, dashboard, store, vertex or retraining; "
+        "expected nothing, search, dags, running, dashboard, store, vertex, retraining or swarm; "
         f"got {' '.join(arguments)}",
         file=sys.stderr,
     )

@@ -76,9 +76,14 @@ def _cluster(image: str, master: list[str], others: list[str], workers: int, ser
     )
 
 
+def seven_replicas(image: str) -> Job:
+    """Return a job of a master, four workers and two parameter servers, all of which sleep."""
+    return _cluster(image, _SLEEP, _SLEEP, workers=4, servers=2)
+
+
 def _time_start(client: TrainingClient, image: str) -> float:
     """Return the seconds from before the request until a reader sees RUNNING."""
-    job = _cluster(image, _SLEEP, _SLEEP, workers=4, servers=2)
+    job = seven_replicas(image)
     started = time.perf_counter()
     job_id = submit(client, job)
     wait_until(client, job_id, lambda job: job.start_time is not None)

@@ -34,7 +34,9 @@ SLOTS = 4
 _MEMORY_TRIALS, _REAL_TRIALS = 40, 24
 _STUDY_TRIALS, _STUDY_SLOTS = 1000, 8
 _POLL_SECONDS = 0.2
-_TRAINER = """
+#: How long a container runs, of which the program sleeps a little less.
+TRIAL_SECONDS = 2.0
+TRAINER = """
 import json, os, sys, time
 time.sleep(1.9)
 report = {"global_step": "1", "timestamp": time.time(), "trial": "1", "accuracy": "0.5"}
@@ -50,21 +52,22 @@ def measure(stack: LocalStack, image: str) -> list[Figure]:
     """
     figures = [Figure(name="slots left idle, in memory", value=_idle_in_memory(), unit="of all", limit=0.03)]
     with TrainingClient(stack.settings.training_url, stack.settings.project) as client:
-        command = ["python3", "-c", _TRAINER]
-        held, ran = _use_of_slots(client, image, command, _REAL_TRIALS)
+        command = ["python3", "-c", TRAINER]
+        held, ran = use_of_slots(client, image, command, _REAL_TRIALS)
     figures += [
         Figure(name="slots left idle, containers of 2 s", value=round(1 - held, 4), unit="of all", limit=0.1),
         Figure(name="the same, RUNNING only", value=round(1 - ran, 4), unit="of all"),
     ]
     for algorithm in (SearchAlgorithm.RANDOM_SEARCH, SearchAlgorithm.ALGORITHM_UNSPECIFIED):
-        seconds = run_study(_search(_STUDY_TRIALS, _STUDY_SLOTS, algorithm))
+        seconds = run_study(search(_STUDY_TRIALS, _STUDY_SLOTS, algorithm))
         limit = 60.0 if algorithm is SearchAlgorithm.RANDOM_SEARCH else None
         name = f"{_STUDY_TRIALS} trials on a virtual clock, {algorithm.value}"
         figures.append(Figure(name=name, value=round(seconds, 1), unit="s", limit=limit))
     return figures
 
 
-def _search(trials: int, slots: int, algorithm: SearchAlgorithm) -> HyperparameterSpec:
+def search(trials: int, slots: int, algorithm: SearchAlgorithm) -> HyperparameterSpec:
+    """Return a search over two parameters."""
     learning_rate = ParameterSpec(
         parameter_name="lr",
         type=ParameterType.DOUBLE,
@@ -88,14 +91,14 @@ def _idle_in_memory() -> float:
         memory_service(2.0, spread_seconds=4.0) as service,
         TrainingClient(service.url, "bench") as client,
     ):
-        held, _ = _use_of_slots(client, IMAGE, [], _MEMORY_TRIALS)
+        held, _ = use_of_slots(client, IMAGE, [], _MEMORY_TRIALS)
     return round(1 - held, 4)
 
 
-def _use_of_slots(client: TrainingClient, image: str, command: list[str], trials: int) -> tuple[float, float]:
+def use_of_slots(client: TrainingClient, image: str, command: list[str], trials: int) -> tuple[float, float]:
     """Return the shares of the slots' time that trials held them, and that trials were RUNNING."""
-    search = _search(trials, SLOTS, SearchAlgorithm.ALGORITHM_UNSPECIFIED)
-    job_id = submit(client, new_job(image, command, hyperparameters=search))
+    hyperparameters = search(trials, SLOTS, SearchAlgorithm.ALGORITHM_UNSPECIFIED)
+    job_id = submit(client, new_job(image, command, hyperparameters=hyperparameters))
     job = wait_for_success(client, job_id, _POLL_SECONDS)
     prepared = _prepared_at(client, job_id)
     done = (job.training_output and job.training_output.trials) or []

@@ -112,6 +112,7 @@ class TestEngineContract:
         assert ended.finished_at is not None
         assert ended.started_at <= ended.finished_at
 
+    @pytest.mark.proves("out of memory is told at once", on="one machine")
     def test_replica_that_needs_too_much_memory_is_reported(self, bench: Bench) -> None:
         bench.engine.start_replica(bench.launch("hungry"))
 
@@ -201,6 +202,7 @@ class TestEngineContract:
     @pytest.mark.parametrize(
         "bench", ["docker", pytest.param("podman", marks=PODMAN), "swarm"], indirect=True
     )
+    @pytest.mark.proves("secrets", on="swarm")
     def test_secrets_are_there_from_the_first_instruction_on_and_go_with_the_job(
         self, bench: DockerBench
     ) -> None:
@@ -234,6 +236,7 @@ class TestEngineContract:
         assert line.text == "brought 0o100444 0o41777"
         assert bench.secrets_left() == []
 
+    @pytest.mark.proves("use: CPU and memory of replicas", on="one machine")
     def test_usage_is_that_of_a_running_container_or_unknown(self, bench: Bench) -> None:
         bench.engine.start_replica(bench.launch("sleeps"))
         running = bench.wait_for(is_running)

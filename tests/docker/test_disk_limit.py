@@ -41,6 +41,7 @@ for number in range(1, 40):
 WAITS = "\ntime.sleep({seconds})\n"
 
 
+@pytest.mark.proves("limits of what a container writes to its disk", on="one machine")
 def test_trainers_that_write_too_much_are_stopped_with_the_reason(
     training: TrainingClient, stack: LocalStack, pushed_image: ImageRef, engine_client: docker.APIClient
 ) -> None:

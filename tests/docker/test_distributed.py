@@ -122,6 +122,7 @@ def container(engine: docker.APIClient, job_id: str, role: str) -> dict[str, Any
     return dict(found)
 
 
+@pytest.mark.proves("replicas find each other by name", on="one machine")
 def test_replicas_find_each_other_by_name(training: TrainingClient, submit: Callable[..., str]) -> None:
     job_id = submit(MEET, MEET)
 
@@ -132,6 +133,7 @@ def test_replicas_find_each_other_by_name(training: TrainingClient, submit: Call
     assert "evaluator-replica-0: up evaluator-0" in messages(training, job_id)
 
 
+@pytest.mark.proves("lost replicas are started again", on="one machine")
 def test_a_killed_worker_comes_back_under_its_name(
     training: TrainingClient, submit: Callable[..., str], engine_client: docker.APIClient
 ) -> None:

@@ -252,6 +252,7 @@ def reached(lines: list[str]) -> set[str]:
     return names - {""}
 
 
+@pytest.mark.proves("limits of what jobs reach", on="one machine")
 def test_a_job_reaches_what_it_needs_and_what_the_setting_says(
     service: ServiceProcess,
     mode: str,

@@ -127,6 +127,7 @@ def test_an_image_of_another_project_is_denied_also_where_the_engine_has_it(
 @pytest.mark.parametrize(
     ("on_project", "role"), [(False, "roles/artifactregistry.reader"), (True, "roles/ml.serviceAgent")]
 )
+@pytest.mark.proves("images that need a token", on="one machine")
 def test_a_grant_lets_the_engine_pull_and_its_end_stops_that(
     stack: LocalStack,
     run: Callable[[str], Job],

@@ -91,6 +91,7 @@ def run(training: TrainingClient, image: str) -> Callable[..., list[str]]:
 
 
 @pytest.mark.parametrize("account", [None, ACCOUNT])
+@pytest.mark.proves("metadata endpoint", on="one machine")
 def test_a_trainer_is_its_jobs_account_and_reaches_the_object_store(
     run: Callable[..., list[str]], stack: LocalStack, account: str | None
 ) -> None:

@@ -143,6 +143,7 @@ if task == "master":
 """
 
 
+@pytest.mark.proves("jobs of packages", on="one machine")
 def test_every_replica_runs_the_package_on_the_runtime_image(
     submit: Callable[..., str], training: TrainingClient
 ) -> None:

@@ -177,6 +177,7 @@ CLUSTER = {
 }
 
 
+@pytest.mark.proves("preflight", on="one machine")
 def test_members_of_a_reduced_cluster_meet_by_name(preflight: Preflight, task_log: list[str]) -> None:
     rows = preflight.passes(runs(MEET), CLUSTER)
 

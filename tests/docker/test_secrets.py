@@ -85,6 +85,7 @@ def make_job(pushed_image: ImageRef) -> Callable[..., Job]:
     return make_job
 
 
+@pytest.mark.proves("secrets", on="one machine")
 def test_all_replicas_have_the_values_and_nothing_else_has(
     stack: LocalStack,
     training: TrainingClient,

@@ -23,7 +23,7 @@ import pytest
 
 from container_engines.base import ReplicaLaunch, StillStarting
 from container_engines.swarm.engine import SwarmEngine
-from tests.support.bed.job_watch import messages, until_state
+from tests.support.bed.job_watch import messages, messages_that, until_state
 from tests.support.bed.machines import Node, remove_leftovers
 from tests.support.bed.swarm import Swarm
 from tests.support.bed.swarm_parts import LockedImage
@@ -169,6 +169,7 @@ def wait_until_met(training: TrainingClient, job_id: str) -> None:
     )
 
 
+@pytest.mark.proves("replicas find each other by name", on="swarm")
 def test_replicas_are_spread_and_meet_by_name(
     training: TrainingClient,
     submit: Callable[..., str],
@@ -191,6 +192,7 @@ def test_replicas_are_spread_and_meet_by_name(
         assert engine.images(swarm_image.name), "no machine had the image before: it came from the registry"
 
 
+@pytest.mark.proves("lost replicas are started again", on="swarm")
 def test_a_machine_that_dies_costs_a_restart(
     training: TrainingClient,
     submit: Callable[..., str],
@@ -217,6 +219,7 @@ def test_a_machine_that_dies_costs_a_restart(
     assert any("was lost" in line and "restart 1 of 5" in line for line in lines)
 
 
+@pytest.mark.proves("cancel", on="swarm")
 def test_a_cancelled_job_ends_on_every_machine(
     training: TrainingClient, submit: Callable[..., str], engines: dict[str, docker.APIClient]
 ) -> None:
@@ -230,6 +233,8 @@ def test_a_cancelled_job_ends_on_every_machine(
     assert sum(line.endswith("-replica-0: up") for line in messages(training, job_id)) == 2
 
 
+@pytest.mark.proves("logs, whole and in order", on="swarm")
+@pytest.mark.proves("log search by filter", on="swarm")
 def test_a_killed_service_takes_its_job_over_again(
     training: TrainingClient,
     submit: Callable[..., str],
@@ -250,8 +255,11 @@ def test_a_killed_service_takes_its_job_over_again(
 
     counted = [line for line in messages(training, job_id) if line.startswith("master-replica-0: line")]
     assert counted == [f"master-replica-0: line {number}" for number in range(60)]
+    searched = 'resource.labels.task_name="master-replica-0" AND textPayload:"line 1"'
+    assert messages_that(training, job_id, searched) == ["line 1", *(f"line {n}" for n in range(10, 20))]
 
 
+@pytest.mark.proves("images that need a token", on="swarm")
 def test_machines_pull_with_the_token_that_the_job_got(
     swarm: Swarm, locked_image: LockedImage, engines: dict[str, docker.APIClient]
 ) -> None:

@@ -24,16 +24,25 @@ import pytest
 
 from container_engines.swarm.agent import AgentLaunch
 from container_engines.swarm.engine import SwarmEngine
+from local_stack.stack import LocalStack
 from tests.support.bed.job_watch import messages, until_state
 from tests.support.bed.swarm import Swarm
-from tests.support.bed.swarm_service import Service
+from tests.support.bed.swarm_service import Service, service_with_agents
+from tests.support.bed.tuning_jobs import (
+    REPORTS,
+    TAG,
+    check_that_a_job_has_its_curve,
+    check_that_a_study_is_resumed,
+    check_that_trials_are_stopped_early,
+    put_summary_file,
+    run_trial,
+)
 from tests.support.waiting import wait_until
 from training_api.causes import Cause
 from training_api.clients.fleet import OpsClient
 from training_api.clients.training import TrainingClient
 from training_api.dialects.ml_v1.resources import (
     Goal,
-    HyperparameterOutput,
     HyperparameterSpec,
     Job,
     ParameterSpec,
@@ -49,17 +58,6 @@ from training_service.access.signing_key import SigningKey
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(600)]
 
 PROJECT = "demo-project"
-TAG = "accuracy"
-#: Reports a number of times, with a pause in seconds between two.
-REPORTS = """
-import sys, time, hypertune
-reporter = hypertune.HyperTune()
-count, pause = int(sys.argv[1]), float(sys.argv[2])
-for step in range(1, count + 1):
-    reporter.report_hyperparameter_tuning_metric("accuracy", step / count, step)
-    time.sleep(pause)
-print("reported", flush=True)
-"""
 #: Uses a part of a core, and 64 MiB.
 BUSY = """
 import time
@@ -127,44 +125,17 @@ _STEPS = """
 SELECT trial.uid, measurements.step FROM measurements JOIN jobs trial ON trial.uid = measurements.job_uid
 JOIN jobs study ON study.uid = trial.study_uid WHERE study.job_id = ? ORDER BY trial.uid, measurements.sequence
 """
-#: The first five trials are good; the others rise so slowly that early stopping ends them.
-STOPPED_EARLY = """
-import os, time, hypertune
-is_good = int(os.environ["CLOUD_ML_TRIAL_ID"]) <= 5
-reporter = hypertune.HyperTune()
-for step in range(1, 41 if is_good else 1001):
-    reporter.report_hyperparameter_tuning_metric("accuracy", step / 40 if is_good else step / 1e6, step)
-    time.sleep(0.1)
-"""
 
 
 @pytest.fixture(scope="module")
 def service(
-    swarm: Swarm, agent_image: ImageRef, tmp_path_factory: pytest.TempPathFactory
+    swarm: Swarm, agent_image: ImageRef, stack: LocalStack, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Service]:
-    """A service whose agents run on all machines."""
-    folder = swarm.disk / "agents"
-    folder.mkdir()
-    for node in swarm.nodes:
-        (folder / f"{node.name}.sock").symlink_to(node.docker_host.removeprefix("unix://"))
-    service = Service(
-        tmp_path_factory.mktemp("agent-service"), swarm.manager.docker_host, swarm.switch.host_address
-    )
-    service.environment |= {
-        "TRAINING_AGENT_IMAGE": agent_image.pullable,
-        "TRAINING_AGENT_URL": service.url,
-        "TRAINING_AGENT_FOLDER": str(folder),
-        # Each machine's engine has its socket elsewhere.
-        "TRAINING_AGENT_DOCKER_SOCKET": str(folder / "{{.Node.Hostname}}.sock"),
-    }
-    service.start()
-    yield service
-    service.end(signal.SIGTERM)
-    client = swarm.manager.client()
-    for item in client.services():
-        if item["Spec"]["Name"].startswith("ct-agent-"):
-            client.remove_service(item["ID"])
-    client.close()
+    """A service whose agents run on all machines; it reads the stack's object store."""
+    folder = tmp_path_factory.mktemp("agent-service")
+    store = {"TRAINING_STORAGE_ENDPOINT": stack.settings.object_store_url}
+    with service_with_agents(swarm, agent_image, folder, store) as service:
+        yield service
 
 
 @pytest.fixture
@@ -193,11 +164,6 @@ def tune(training: TrainingClient, agent_image: ImageRef, job_id: str) -> Callab
         training.create_job(Job(job_id=job_id, training_input=training_input))
 
     return tune
-
-
-def trials_of(training: TrainingClient, job_id: str) -> list[HyperparameterOutput]:
-    output = training.get_job(job_id).training_output
-    return (output.trials or []) if output else []
 
 
 def steps_of_trials(service: Service, job_id: str) -> list[list[int]]:
@@ -239,6 +205,7 @@ def wait_for_reports(service: Service, job_id: str, count: int) -> None:
     wait_until(have_reported, f"each trial has {count} reports", seconds=120)
 
 
+@pytest.mark.proves("tuning: cloudml-hypertune", on="swarm with agents")
 def test_every_report_of_trials_on_all_machines_arrives(
     service: Service,
     training: TrainingClient,
@@ -255,16 +222,27 @@ def test_every_report_of_trials_on_all_machines_arrives(
     assert steps_of_trials(service, job_id) == [list(range(1, 1001))] * 10
 
 
+@pytest.mark.proves("tuning: early stopping", on="swarm with agents")
 def test_trials_are_stopped_early_on_every_machine(
-    training: TrainingClient, tune: Callable[..., None], job_id: str
+    training: TrainingClient, agent_image: ImageRef, job_id: str
 ) -> None:
-    tune(STOPPED_EARLY, max_trials=8, enable_trial_early_stopping=True)
+    check_that_trials_are_stopped_early(training, str(agent_image), job_id)
 
-    until_state(training, job_id, JobState.SUCCEEDED)
 
-    stopped = {trial.trial_id for trial in trials_of(training, job_id) if trial.is_trial_stopped_early}
-    assert stopped
-    assert stopped <= {"6", "7", "8"}
+@pytest.mark.proves("tuning: resume of an earlier study", on="swarm with agents")
+def test_a_study_resumes_an_earlier_one(training: TrainingClient, agent_image: ImageRef, job_id: str) -> None:
+    check_that_a_study_is_resumed(training, str(agent_image), job_id)
+
+
+@pytest.mark.proves("tuning: TensorFlow's summary files", on="swarm with agents")
+def test_summary_files_in_the_job_directory_are_read(
+    training: TrainingClient, stack: LocalStack, agent_image: ImageRef, job_id: str
+) -> None:
+    job_dir = put_summary_file(stack.settings.object_store_url, job_id)
+
+    steps = run_trial(training, job_id, str(agent_image), "print('done')", JobState.SUCCEEDED, job_dir)
+
+    assert steps == [1, 2, 3, 4, 5]
 
 
 def test_agents_that_are_killed_lose_no_report(
@@ -314,18 +292,12 @@ def files_waiting(service: Service) -> int:
     return sum(1 for _ in folder.glob("*/*/*/*/spool/*"))
 
 
+@pytest.mark.proves("curves of jobs", on="swarm with agents")
 def test_a_job_that_is_no_study_has_its_curve(
     service: Service, training: TrainingClient, agent_image: ImageRef, job_id: str
 ) -> None:
-    config = ReplicaConfig(
-        image_uri=str(agent_image), container_command=["python3", "-c", REPORTS, "50", "0.01"]
-    )
-    training.create_job(Job(job_id=job_id, training_input=TrainingInput(master_config=config)))
-    until_state(training, job_id, JobState.SUCCEEDED)
-
     with OpsClient(service.url, PROJECT) as ops:
-        (curve,) = ops.curves(job_id).curves
-    assert curve.steps == list(range(1, 51))
+        check_that_a_job_has_its_curve(training, ops, str(agent_image), job_id)
 
 
 def submit(
@@ -345,6 +317,7 @@ def submit(
     training.create_job(Job(job_id=job_id, training_input=training_input))
 
 
+@pytest.mark.proves("use: CPU and memory of replicas", on="swarm with agents")
 def test_replicas_on_every_machine_have_samples_of_their_use(
     service: Service,
     training: TrainingClient,
@@ -372,6 +345,7 @@ def test_replicas_on_every_machine_have_samples_of_their_use(
         assert 0.05 < max(one.cpu_cores) <= 1.5
 
 
+@pytest.mark.proves("out of memory is told at once", on="swarm with agents")
 def test_a_full_memory_on_another_machine_is_told_at_the_first_run(
     service: Service,
     training: TrainingClient,
@@ -441,6 +415,7 @@ def ask_as_stranger(engine: docker.APIClient, image: ImageRef, network: str, lab
         engine.remove_container(made, force=True)
 
 
+@pytest.mark.proves("metadata endpoint", on="swarm with agents")
 def test_replicas_on_every_machine_get_the_tokens_of_their_jobs_account(
     service: Service,
     training: TrainingClient,

@@ -15,6 +15,7 @@ from benchmarks.on_stack.log_flood import PROGRAM
 from local_stack.people.credentials import registry_login
 from local_stack.stack import LocalStack
 from tests.support import web
+from tests.support.bed.job_watch import messages_that
 from tests.support.bed.real_parts import kill_service
 from tests.support.waiting import wait_until
 from training_api.clients.training import TrainingClient, job_log_filter
@@ -168,6 +169,7 @@ def test_unknown_image_is_named(
     assert "manifest unknown" in (job.error_message or "")
 
 
+@pytest.mark.proves("cancel", on="one machine")
 def test_cancel_stops_a_stubborn_trainer_after_the_grace_period(
     training: TrainingClient, submit: Callable[..., str]
 ) -> None:
@@ -184,6 +186,8 @@ def test_cancel_stops_a_stubborn_trainer_after_the_grace_period(
     assert job.error_message == "The job was cancelled on request."
 
 
+@pytest.mark.proves("logs, whole and in order", on="one machine")
+@pytest.mark.proves("log search by filter", on="one machine")
 def test_long_output_is_kept_whole_and_in_order(training: TrainingClient, submit: Callable[..., str]) -> None:
     job_id = submit("for i in range(20000): print(i)\nprint('x' * 50000)")
 
@@ -192,6 +196,11 @@ def test_long_output_is_kept_whole_and_in_order(training: TrainingClient, submit
     lines = [e.message for e in read_log(training, job_id) if e.task_name == "master-replica-0"]
     assert lines[:-1] == [str(place) for place in range(20000)]
     assert lines[-1] == "x" * 50000
+    assert messages_that(training, job_id, 'textPayload:"1999"') == [
+        "1999",
+        "11999",
+        *(f"1999{n}" for n in range(10)),
+    ]
 
 
 def test_a_flood_keeps_its_beginning_and_its_end_and_says_what_was_dropped(

@@ -4,32 +4,25 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
 
 import docker
 import pytest
 
-from local_stack.people.credentials import registry_login
+from local_stack.people.credentials import developers_header, registry_login
 from local_stack.stack import LocalStack
-from tests.support.bed.job_watch import until_state
 from tests.support.bed.real_parts import PROJECT
-from training_api.clients.training import TrainingClient
-from training_api.dialects.ml_v1.resources import (
-    Goal,
-    HyperparameterSpec,
-    Job,
-    ParameterSpec,
-    ParameterType,
-    ReplicaConfig,
-    TrainingInput,
+from tests.support.bed.tuning_jobs import (
+    check_that_a_job_has_its_curve,
+    check_that_trials_are_stopped_early,
+    put_summary_file,
+    run_trial,
 )
+from training_api.clients.fleet import OpsClient
+from training_api.clients.training import TrainingClient
 from training_api.states import JobState
 
 pytestmark = pytest.mark.docker
 
-TAG = "accuracy"
-EVENTS = Path(__file__).parents[1] / "unit" / "training_service" / "intake" / "events"
 #: The trainer runs as a user of its own, with the package from PyPI.
 DOCKERFILE = """
 FROM {base}
@@ -66,27 +59,7 @@ def trainer(stack: LocalStack, engine_client: docker.APIClient, base_image: str)
     engine_client.remove_image(f"{name}:test", force=True)
 
 
-def run_trial(
-    training: TrainingClient, job_id: str, image: str, program: str, state: JobState, job_dir: str = ""
-) -> list[int]:
-    """Run a tuning job of one trial to ``state``; return the steps of its reports in order."""
-    learning_rate = ParameterSpec(
-        parameter_name="lr", type=ParameterType.DOUBLE, min_value=0.1, max_value=1.0
-    )
-    search = HyperparameterSpec(
-        goal=Goal.MAXIMIZE, hyperparameter_metric_tag=TAG, max_trials=1, params=[learning_rate]
-    )
-    master = ReplicaConfig(image_uri=image, container_command=["python3", "-c", program])
-    training_input = TrainingInput(master_config=master, hyperparameters=search, job_dir=job_dir or None)
-
-    training.create_job(Job(job_id=job_id, training_input=training_input))
-
-    output = until_state(training, job_id, state).training_output
-    assert output is not None
-    (trial,) = output.trials or []
-    return [metric.training_step or 0 for metric in trial.all_metrics or []]
-
-
+@pytest.mark.proves("tuning: cloudml-hypertune", on="one machine")
 def test_a_tight_loop_of_the_real_package_loses_no_report(
     training: TrainingClient, trainer: str, job_id: str
 ) -> None:
@@ -103,24 +76,28 @@ def test_what_a_trainer_reported_before_it_crashed_is_there(
     assert steps == list(range(1, 301))
 
 
+@pytest.mark.proves("tuning: TensorFlow's summary files", on="one machine")
 def test_summary_files_in_the_job_directory_are_read(
     training: TrainingClient, stack: LocalStack, trainer: str, job_id: str
 ) -> None:
-    from google.auth.credentials import AnonymousCredentials
-    from google.cloud import storage
+    job_dir = put_summary_file(stack.settings.object_store_url, job_id)
 
-    client = storage.Client(
-        project=PROJECT,
-        credentials=AnonymousCredentials(),
-        client_options={"api_endpoint": stack.settings.object_store_url},
-    )
-    name = f"{job_id}/1/eval/events.out.tfevents.1.host"
-    with closing(client):
-        bucket = client.create_bucket(f"summaries-{job_id.replace('_', '-')}")
-        bucket.blob(name).upload_from_filename(str(EVENTS / "tf1-0.tfevents"))
-
-    steps = run_trial(
-        training, job_id, trainer, "print('done')", JobState.SUCCEEDED, f"gs://{bucket.name}/{job_id}"
-    )
+    steps = run_trial(training, job_id, trainer, "print('done')", JobState.SUCCEEDED, job_dir)
 
     assert steps == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.proves("tuning: early stopping", on="one machine")
+def test_trials_that_get_nowhere_are_stopped_early(
+    training: TrainingClient, trainer: str, job_id: str
+) -> None:
+    check_that_trials_are_stopped_early(training, trainer, job_id)
+
+
+@pytest.mark.proves("curves of jobs", on="one machine")
+def test_a_job_that_is_no_study_has_its_curve(
+    training: TrainingClient, stack: LocalStack, trainer: str, job_id: str
+) -> None:
+    settings = stack.settings
+    with OpsClient(settings.training_url, PROJECT, headers=developers_header(settings)) as ops:
+        check_that_a_job_has_its_curve(training, ops, trainer, job_id)

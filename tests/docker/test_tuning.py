@@ -13,6 +13,7 @@ import pytest
 from local_stack.stack import LocalStack
 from tests.support.bed.job_watch import until_state
 from tests.support.bed.real_parts import PROJECT, kill_service
+from tests.support.bed.tuning_jobs import check_that_a_study_is_resumed
 from tests.support.waiting import wait_until
 from training_api.clients.training import TrainingClient, job_log_filter
 from training_api.dialects.ml_v1.reader import job_spec_from_wire
@@ -196,3 +197,10 @@ def test_every_report_is_a_line_of_json_whatever_the_trial_was_given(
     entries = training.list_log_entries(job_log_filter(job_id), page_size=1000).entries or []
     said = {json.loads(entry.message.removeprefix("given ")) for entry in entries if "given" in entry.message}
     assert said == set(odd.categorical_values or [])
+
+
+@pytest.mark.proves("tuning: resume of an earlier study", on="one machine")
+def test_a_study_resumes_an_earlier_one(
+    training: TrainingClient, pushed_image: ImageRef, job_id: str
+) -> None:
+    check_that_a_study_is_resumed(training, str(pushed_image), job_id)

@@ -90,6 +90,7 @@ def xgboost(runs: dict[str, Run], stack: LocalStack) -> Trained:
     return Trained(runs["train_xgboost"], stack)
 
 
+@pytest.mark.proves("DAGs whose jobs have several replicas", on="one machine")
 def test_three_pytorch_replicas_have_the_gradient_of_one_process(pytorch: Trained) -> None:
     metrics = pytorch.result.metrics
 

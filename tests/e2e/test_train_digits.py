@@ -60,6 +60,7 @@ def run(demo: dict[str, Any], airflow: AirflowApi) -> Run:
     return Run(airflow, "train_digits", demo["dag_run"])
 
 
+@pytest.mark.proves("example DAGs", on="one machine")
 def test_demo_ends_with_one_line_of_json_that_holds_the_result(
     demo: dict[str, Any], stack: LocalStack
 ) -> None:

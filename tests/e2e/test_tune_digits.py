@@ -42,6 +42,7 @@ def study(result: JobResult) -> StudyResult:
     return result.study
 
 
+@pytest.mark.proves("DAGs that tune", on="one machine")
 def test_every_trial_is_in_the_table_and_the_best_one_is_the_best(study: StudyResult) -> None:
     assert [row.trial_id for row in study.trials] == [str(number) for number in range(1, TRIALS + 1)]
     assert (study.completed, study.failed, study.running) == (TRIALS, 0, 0)

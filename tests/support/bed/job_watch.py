@@ -39,3 +39,9 @@ def messages(training: TrainingBackend, job_id: str) -> list[str]:
     """Return the first thousand lines of the job's log, each with its task."""
     entries = training.list_log_entries(job_log_filter(job_id), page_size=1000).entries or []
     return [f"{entry.task_name}: {entry.message}" for entry in entries]
+
+
+def messages_that(training: TrainingBackend, job_id: str, condition: str) -> list[str]:
+    """Return the first thousand lines of the job that meet a condition of the filter language."""
+    wanted = f"{job_log_filter(job_id)} AND {condition}"
+    return [entry.message for entry in training.list_log_entries(wanted, page_size=1000).entries or []]

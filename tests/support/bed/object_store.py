@@ -56,17 +56,25 @@ def start_store(port: int, data: Path) -> subprocess.Popen[bytes]:
     return process
 
 
-def start_object_store(port: int, root: Path, *, kept: Path | None = None) -> subprocess.Popen[bytes]:
+def start_object_store(
+    port: int, root: Path, *, kept: Path | None = None, host: str = "127.0.0.1"
+) -> subprocess.Popen[bytes]:
     """
     Start the package ``object_store`` on a folder; return when it answers.
 
     :param kept: the file that gets its log; default: nobody reads it.
+    :param host: the address that it listens on.
     """
-    command = [sys.executable, "-m", "object_store", "serve", f"--root={root}", f"--port={port}"]
+    command = [
+        *(sys.executable, "-m", "object_store", "serve"),
+        *(f"--root={root}", f"--port={port}", f"--host={host}"),
+    ]
     with (kept or Path(os.devnull)).open("ab") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)
     try:
-        wait_until(lambda: _answers(process, port), "the object store answers", ignoring=httpx.TransportError)
+        wait_until(
+            lambda: _answers(process, host, port), "the object store answers", ignoring=httpx.TransportError
+        )
     except BaseException:
         process.kill()
         process.wait()
@@ -74,9 +82,9 @@ def start_object_store(port: int, root: Path, *, kept: Path | None = None) -> su
     return process
 
 
-def _answers(process: subprocess.Popen[bytes], port: int) -> bool:
+def _answers(process: subprocess.Popen[bytes], host: str, port: int) -> bool:
     assert process.poll() is None, f"the object store ended with {process.returncode}"
-    return web.get(f"http://127.0.0.1:{port}/health").is_success
+    return web.get(f"http://{host}:{port}/health").is_success
 
 
 @pytest.fixture

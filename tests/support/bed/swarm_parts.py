@@ -11,7 +11,7 @@ import json
 import threading
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -22,11 +22,10 @@ import docker
 import jwt
 import pytest
 
-from local_stack.parts.agent_image import agent_image as own_agent_image
-from local_stack.processes.progress import Progress
 from local_stack.stack import LocalStack
 from tests.support.bed.registry import REPOSITORY, push, registry_program, run_registry
 from tests.support.bed.swarm import Swarm
+from tests.support.bed.swarm_images import push_agent_image, registry_of_swarm
 from tests.support.own_images import build_image
 from tests.support.run_id import current_run
 from training_api.job.image_ref import ImageRef, parse_image_ref
@@ -73,12 +72,9 @@ def push_to_swarm(
 ) -> Iterator[Callable[[str], ImageRef]]:
     """Push an image of this engine to a registry that the machines reach; return it by digest."""
     folder = tmp_path_factory.mktemp("swarm-registry")
-    program, host = registry_program(stack), swarm.registry(OPEN_PORT)
-
-    def push_image(name: str) -> ImageRef:
-        return parse_image_ref(f"{host}/{REPOSITORY}@{push(program, folder, engine_client, name)}")
-
-    with run_registry(program, folder, host):
+    with registry_of_swarm(
+        registry_program(stack), folder, engine_client, swarm.registry(OPEN_PORT)
+    ) as push_image:
         yield push_image
 
 
@@ -88,13 +84,6 @@ def swarm_image(push_to_swarm: Callable[[str], ImageRef], base_image: str) -> Im
     return push_to_swarm(base_image)
 
 
-#: The agent as a machine runs it, and a trainer with the unmodified package from PyPI, in one image.
-_AGENT = """
-FROM {agent}
-RUN pip install --no-cache-dir cloudml-hypertune==0.1.0.dev6
-"""
-
-
 @pytest.fixture(scope="session")
 def agent_image(
     push_to_swarm: Callable[[str], ImageRef],
@@ -102,13 +91,7 @@ def agent_image(
     base_image: str,
 ) -> ImageRef:
     """The agent of this checkout, by digest, in a registry that the machines reach."""
-    agent, name = own_agent_image(base_image), current_run().image(f"agent:{uuid.uuid4().hex}")
-    with closing(docker.from_env()) as client:
-        agent.ensure(client, Progress(quiet=True))
-    build_image(engine_client, name, fileobj=io.BytesIO(_AGENT.format(agent=agent.name).encode()))
-    pushed = push_to_swarm(name)
-    engine_client.remove_image(name)
-    return pushed
+    return push_agent_image(push_to_swarm, engine_client, base_image)
 
 
 @pytest.fixture

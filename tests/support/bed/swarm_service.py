@@ -6,13 +6,16 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from local_stack.parts.part import answers_ok
+from tests.support.bed.swarm import Swarm
 from tests.support.ports import reserve_port
 from tests.support.speed import scaled
 from tests.support.waiting import wait_until
+from training_api.job.image_ref import ImageRef
 
 
 class Service:
@@ -59,3 +62,43 @@ class Service:
         assert self._process is not None
         self._process.send_signal(how)
         self._process.wait(timeout=scaled(60))
+
+    @property
+    def pid(self) -> int:
+        """The process, which is up."""
+        assert self._process is not None
+        return self._process.pid
+
+
+@contextmanager
+def service_with_agents(
+    swarm: Swarm, agent_image: ImageRef, folder: Path, variables: Mapping[str, str] | None = None
+) -> Iterator[Service]:
+    """
+    Yield a service whose agents run on all machines; the agents go with it.
+
+    :param folder: for its database and its log.
+    :param variables: more of its environment.
+    """
+    service = Service(folder, swarm.manager.docker_host, swarm.switch.host_address, variables)
+    agents = swarm.disk / f"agents-{service.port}"
+    agents.mkdir()
+    for node in swarm.nodes:
+        (agents / f"{node.name}.sock").symlink_to(node.docker_host.removeprefix("unix://"))
+    service.environment |= {
+        "TRAINING_AGENT_IMAGE": agent_image.pullable,
+        "TRAINING_AGENT_URL": service.url,
+        "TRAINING_AGENT_FOLDER": str(agents),
+        # Each machine's engine has its socket elsewhere.
+        "TRAINING_AGENT_DOCKER_SOCKET": str(agents / "{{.Node.Hostname}}.sock"),
+    }
+    service.start()
+    try:
+        yield service
+    finally:
+        service.end(signal.SIGTERM)
+        client = swarm.manager.client()
+        for item in client.services():
+            if item["Spec"]["Name"].startswith("ct-agent-"):
+                client.remove_service(item["ID"])
+        client.close()

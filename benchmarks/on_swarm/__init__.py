@@ -1,0 +1,1 @@
+"""Benchmarks of the service over a swarm of three machines, which are namespaces."""
