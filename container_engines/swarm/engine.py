@@ -150,13 +150,7 @@ class SwarmEngine(Engine):
         name = service_name(launch)
         while True:
             service_id = self._ensure_service(launch)
-            try:
-                self._wait_while(TaskPhase.WAITS, service_id, _PLACE_SECONDS)
-            except _NotPlaced:
-                if launch.machine:
-                    # The next call may name another machine, which this service would not go to.
-                    self._swarm.remove_service(service_id)
-                raise
+            self._wait_for_place(launch, service_id)
             run = self._wait_while(TaskPhase.PREPARES, service_id, self._prepare_seconds)
             failed_pulls = self._failed_pulls.pop(name, 0) + 1
             if run.phase in (TaskPhase.RUNS, TaskPhase.ENDED):
@@ -273,6 +267,27 @@ class SwarmEngine(Engine):
             nodes=self._swarm.nodes().values(),
         )
         return self._swarm.ensure_service(spec, self._images.pull_headers(launch.image_id))
+
+    def _wait_for_place(self, launch: ReplicaLaunch, service_id: str) -> None:
+        """
+        Return once a machine has taken the run; one that is down or drained is not waited for.
+
+        :raises EngineUnavailable: none has; the next call may name another machine.
+        """
+        node = self._swarm.nodes().get(launch.machine)
+        is_closed = bool(launch.machine) and (node is None or not node.is_open)
+        try:
+            self._wait_while(TaskPhase.WAITS, service_id, 0 if is_closed else _PLACE_SECONDS)
+        except _NotPlaced as error:
+            if launch.machine:
+                # The next call may name another machine, which this service would not go to.
+                self._swarm.remove_service(service_id)
+            if is_closed:
+                name = node.name if node else launch.machine
+                raise EngineUnavailable(
+                    f"machine {name} takes no replica: it is down, drained or gone; another one is chosen"
+                ) from error
+            raise
 
     def _wait_while(self, phase: TaskPhase, service_id: str, seconds: float) -> Run:
         """

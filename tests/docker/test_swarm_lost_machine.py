@@ -25,8 +25,9 @@ pytestmark = [pytest.mark.docker, pytest.mark.timeout(600)]
 PROJECT = "demo-project"
 #: Jobs of a master alone, and jobs of a master and a worker.
 ALONE, PAIRS = 8, 4
-#: How long a lost replica may take until it runs again, on an idle machine.
-AGAIN_SECONDS = 30.0
+#: How long a lost replica may take until it runs again. On an idle machine it took 17 to 23 s: 5 s until the
+#: swarm gives the machine up; most of the rest until the others have started a container in its network.
+AGAIN_SECONDS = 60.0
 #: Reports until it gets the signal, then ten times more.
 REPORTS = """
 import itertools, signal, time, hypertune

@@ -26,13 +26,13 @@ class Accelerators(StrEnum):
     IGNORE = "ignore"  #: it runs without, and its log says so
 
 
-#: The greatest age of a cached answer: machines come and go.
-_FRESH_SECONDS = 10.0
+#: The greatest age of a cached answer: machines come and go, and what runs on one that dies waits for this.
+_FRESH_SECONDS = 5.0
 
 
 class HostCapacity:
     """
-    The capacity of an engine's machines; asks the engine at most every ten seconds.
+    The capacity of an engine's machines; asks the engine at most every five seconds.
 
     :param overcommit: how many times over cores and memory may be promised; 1: never more than there is.
     :param max_replicas: how many containers of jobs there may be; 0: any number.

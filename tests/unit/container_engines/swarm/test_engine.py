@@ -46,7 +46,7 @@ class Manager:
 
     def __init__(self) -> None:
         self.phase = TaskPhase.PREPARES
-        self.answers = True
+        self.answers = self.is_open = True
         self.made = 0
         self.removed = 0
 
@@ -55,7 +55,7 @@ class Manager:
 
     def nodes(self) -> dict[str, Node]:
         size = Resources(cpus=8, memory_bytes=2**40)
-        return {"n1": Node(node_id="n1", name="one", resources=size, is_down=False, is_open=True)}
+        return {"n1": Node(node_id="n1", name="one", resources=size, is_down=False, is_open=self.is_open)}
 
     def ensure_network(self, _: ReplicaLaunch) -> str:
         return "network"
@@ -125,6 +125,38 @@ def test_a_chosen_machine_without_room_is_given_up_and_a_manager_that_does_not_a
         engine.start_replica(replace(LAUNCH, machine="n1"))
 
     assert manager.removed == removed
+
+
+@pytest.mark.parametrize(
+    ("machine", "says"), [("n1", "machine one takes no replica"), ("gone", "machine gone takes no replica")]
+)
+def test_a_chosen_machine_that_takes_nothing_is_given_up_at_once(
+    monkeypatch: pytest.MonkeyPatch, machine: str, says: str
+) -> None:
+    manager = Manager()
+    engine = engine_of(manager, monkeypatch)
+    monkeypatch.setattr(engine, "_ensure_service", lambda _: "service")
+    manager.phase, manager.is_open = TaskPhase.WAITS, machine != "n1"
+    began = time.monotonic()
+
+    with pytest.raises(EngineUnavailable, match=says):
+        engine.start_replica(replace(LAUNCH, machine=machine))
+
+    assert time.monotonic() - began < scaled(5)
+    assert manager.removed == 1
+
+
+def test_a_replica_that_runs_stays_on_its_machine_while_that_is_drained(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    manager = Manager()
+    engine = engine_of(manager, monkeypatch)
+    monkeypatch.setattr(engine, "_ensure_service", lambda _: "service")
+    manager.phase, manager.is_open = TaskPhase.RUNS, False
+
+    engine.start_replica(replace(LAUNCH, machine="n1"))
+
+    assert manager.removed == 0
 
 
 def test_a_machine_gets_three_tries_for_an_image_however_long_each_of_them_takes(
