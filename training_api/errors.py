@@ -20,6 +20,7 @@ Every error of the project, one tree.
     |   + ResourceNotFound            404, no such project, repository or bucket
     |   + ResourceExists              409, the name is taken
     |   + AccessDenied                401 / 403
+    |   + NotTold                     501, this API never tells it
     |   + Throttled                   429, carries ``retry_after_seconds``
     |   + QuotaExceeded               429, the job asks for more than there ever will be
     |   + ServiceUnavailable          500, 502, 503, 504: the same request may work later

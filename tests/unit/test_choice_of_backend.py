@@ -44,9 +44,6 @@ ALLOWED = {
     ("container_training.airflow_internals.database", "Connection.conn_type == conn_type"): (
         "the query of Airflow's database for connections of any type"
     ),
-    ("container_training.dashboard.airflow_side.connections", "connection.conn_type != CONN_TYPE"): (
-        "the dashboard sends a password to this project's own service only"
-    ),
     ("container_training.operators.registry_iam", "dialect.name == training.client.capabilities.dialect"): (
         "whether the account that is granted a role is the connection's own, whichever API that has"
     ),
@@ -132,7 +129,10 @@ def test_the_rule_sees_the_one_place() -> None:
     """A rule that finds nothing anywhere would be none."""
     tree = ast.parse(MODULES[DECIDES].read_text("utf-8"))
 
-    assert list(choices_of(tree)) == ["_READERS.get(connection.conn_type or TRAINING_CONN_TYPE)"]
+    assert list(choices_of(tree)) == [
+        "connection.conn_type in _READERS",
+        "_READERS.get(connection.conn_type or TRAINING_CONN_TYPE)",
+    ]
     assert MAKES_VERTEX_CLIENTS in imports_of(MODULES[DECIDES])
     assert "training_api.clients.vertex.client" in imports_of(MODULES[MAKES_VERTEX_CLIENTS])
 

@@ -102,6 +102,8 @@ KINDS = {
     "python": "here",
     "migrate": "tests/unit/container_training/cli/test_migrate.py",
     "migrated": "tests/unit/container_training/cli/test_migrate.py",
+    "own DAG": "tests/unit/container_training/cli/test_migrate.py",
+    "own DAG for Vertex AI": "tests/unit/container_training/cli/test_migrate.py",
     "provider DAG": "tests/unit/container_training/cli/test_migrate.py",
     "migrated provider DAG": "tests/unit/container_training/cli/test_migrate.py",
     "plan": "tests/docker/test_plan.py",

@@ -110,6 +110,13 @@ _READERS: Mapping[str, _Reader] = {
     VERTEX_CONN_TYPE: _Reader(_vertex_service, _vertex_policies),
 }
 
+CONN_TYPES = tuple(_READERS)
+
+
+def is_of_backend(connection: Connection) -> bool:
+    """Whether a connection is of a type that leads to a backend; one without a type is not."""
+    return connection.conn_type in _READERS
+
 
 def _reader(connection: Connection) -> _Reader | None:
     # A connection of an environment variable may come without a type; it has always been this one.

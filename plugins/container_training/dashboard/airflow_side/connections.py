@@ -13,7 +13,7 @@ from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowException
 
 from container_training.airflow_internals.database import airflow_database, connection_ids
-from container_training.hooks.backends import TRAINING_CONN_TYPE, VERTEX_CONN_TYPE, backend_address
+from container_training.hooks.backends import CONN_TYPES, backend_address, is_of_backend
 from container_training.hooks.training import TrainingHook
 from container_training.work.job_buckets import JobBuckets
 from container_training.work.models.age import parse_limits
@@ -22,7 +22,6 @@ from training_api.clients.watching import JobWatch
 from training_api.dialects.ml_v1.cost import PriceList, parse_prices
 from training_api.errors import InvalidPrice, InvalidRetrainingLimit, TrainingError
 
-CONN_TYPES = (TRAINING_CONN_TYPE, VERTEX_CONN_TYPE)
 DEFAULT_CONN_ID = TrainingHook.default_conn_name
 _ENVIRONMENT_PREFIX = "AIRFLOW_CONN_"
 #: A person waits for the answer; what takes longer is shown as trouble.
@@ -158,7 +157,7 @@ def _connection(conn_id: str) -> Connection:
         connection = TrainingHook.get_connection(conn_id)
     except (AirflowException, ValueError) as error:
         raise UnknownConnection(conn_id) from error
-    if connection.conn_type not in CONN_TYPES:
+    if not is_of_backend(connection):
         # Whoever names a connection decides where its password goes: only to the kind of service that it is
         # for.
         raise UnknownConnection(conn_id)
