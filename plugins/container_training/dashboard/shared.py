@@ -7,8 +7,8 @@ from contextlib import suppress
 
 from container_training.dashboard.airflow_side.connections import Service, Services
 from container_training.dashboard.airflow_side.rights import Rights
-from container_training.dashboard.answers import Answers
 from container_training.dashboard.live import Feeds
+from training_api.clients.shared_answers import Answers
 from training_api.dialects.ml_v1.job_rows import JobDetail
 from training_api.errors import JobNotFound
 

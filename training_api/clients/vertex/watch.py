@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import ValidationError
 
+from training_api.clients.shared_answers import Answers
 from training_api.clients.vertex.client import VertexClient
 from training_api.dialects.ml_v1.job_rows import JobDetail, JobRow, SearchJobsResponse
 from training_api.errors import InvalidArgument, JobNotFound, NotTold, ServiceError
@@ -41,6 +42,19 @@ _NO_FLEET = (
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Listed:
+    """
+    The newest jobs.
+
+    :param rows: newest first; seconds of RUNNING are those of the moment of the list.
+    :param version: a digest of what they are and when they changed.
+    """
+
+    rows: Sequence[JobRow]
+    version: str
+
+
 class VertexWatch:
     """
     The newest jobs of a project: a ``JobWatch``.
@@ -59,10 +73,9 @@ class VertexWatch:
         self, client: VertexClient, keep_seconds: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._client = client
-        self._keep_seconds = keep_seconds
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._listed: tuple[float, Sequence[Mapping[str, Any]]] | None = None
+        self._answers = Answers(keep_seconds, clock)
+        #: A list from before the last cancel does not serve.
+        self._cancels = 0
 
     def search_jobs(self, request: SearchJobsRequest) -> SearchJobsResponse:
         """
@@ -72,7 +85,7 @@ class VertexWatch:
         :raises InvalidArgument: the page token is none that this has given.
         """
         tree = parse_filter(request.filter)
-        found = [row for row in self._rows() if _is_meant(row, request) and matches(tree, row)]
+        found = [row for row in self._listed().rows if _is_meant(row, request) and matches(tree, row)]
         begin = _offset(request.page_token)
         end = begin + (request.page_size or DEFAULT_SEARCH_PAGE)
         return SearchJobsResponse(
@@ -100,8 +113,7 @@ class VertexWatch:
     def cancel_job(self, job_id: str) -> None:
         """Ask a job to end; one that has ended is left as it is. :raises JobNotFound: there is none."""
         self._client.cancel_job(job_id)
-        with self._lock:
-            self._listed = None  # whoever asked for it looks whether it is
+        self._cancels += 1
 
     def timeline(self, job_id: str) -> TimelineResponse:
         """Return nothing: Vertex AI tells a job's own times only."""
@@ -125,30 +137,32 @@ class VertexWatch:
 
     def version(self) -> str:
         """Return a digest of the newest jobs: what they are and when they changed."""
-        seen = [(each.get("name"), each.get("state"), each.get("updateTime")) for each in self._resources()]
-        return hashlib.sha256(repr(seen).encode()).hexdigest()[:16]
+        return self._listed().version
 
     def close(self) -> None:
         """Close the connections; may be called twice."""
         self._client.close()
 
-    def _rows(self) -> list[JobRow]:
-        """Return the newest jobs, newest first; those that cannot be read are left out."""
-        now = datetime.now(UTC)
-        rows = []
-        for resource in self._resources():
-            try:
-                rows.append(row_of(resource, now))
-            except ValidationError as error:
-                _log.warning("%s cannot be read; it is left out: %s", resource.get("name"), error)
-        return sorted(rows, key=lambda row: row.create_time, reverse=True)
+    def _listed(self) -> _Listed:
+        return self._answers.get(self._cancels, self._list)
 
-    def _resources(self) -> Sequence[Mapping[str, Any]]:
-        # Under the lock: whoever comes while the list is on its way has its answer, too.
-        with self._lock:
-            if self._listed is None or self._clock() - self._listed[0] >= self._keep_seconds:
-                self._listed = (self._clock(), self._client.newest(NEWEST))
-            return self._listed[1]
+    def _list(self) -> _Listed:
+        resources = self._client.newest(NEWEST)
+        seen = [(each.get("name"), each.get("state"), each.get("updateTime")) for each in resources]
+        return _Listed(
+            rows=sorted(_rows(resources), key=lambda row: row.create_time, reverse=True),
+            version=hashlib.sha256(repr(seen).encode()).hexdigest()[:16],
+        )
+
+
+def _rows(resources: Sequence[Mapping[str, Any]]) -> Iterator[JobRow]:
+    """Yield the jobs; those that cannot be read are left out."""
+    now = datetime.now(UTC)
+    for resource in resources:
+        try:
+            yield row_of(resource, now)
+        except ValidationError as error:
+            _log.warning("%s cannot be read; it is left out: %s", resource.get("name"), error)
 
 
 def _is_meant(row: JobRow, request: SearchJobsRequest) -> bool:

@@ -13,13 +13,13 @@ from container_training.dashboard.access import RightsDep
 from container_training.dashboard.airflow_side.connections import DEFAULT_CONN_ID, Service
 from container_training.dashboard.airflow_side.rights import Rights
 from container_training.dashboard.airflow_side.tasks import AirflowTasks
-from container_training.dashboard.answers import Answers
 from container_training.dashboard.service_side.questions import question
 from container_training.dashboard.shared import ANSWERS, SERVICES
 from container_training.dashboard.views.fleet import history_view, models_view
 from container_training.dashboard.views.views import state_counts
 from container_training.work.orphans.orphans import Orphan, Verdict
 from container_training.work.orphans.search import OrphanSearch, live_jobs
+from training_api.clients.shared_answers import Answers
 from training_api.fleet.history import FleetHistoryRequest
 from training_api.fleet.wire import FleetResponse, Room, SearchJobsRequest
 from training_api.job.labels import DAG_LABEL

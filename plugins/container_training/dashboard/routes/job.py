@@ -16,7 +16,6 @@ from container_training.airflow_internals.database import airflow_database
 from container_training.dashboard.access import RightsDep
 from container_training.dashboard.airflow_side.connections import DEFAULT_CONN_ID, Service
 from container_training.dashboard.airflow_side.origins import find_origins, find_run
-from container_training.dashboard.answers import Answers
 from container_training.dashboard.routes.jobs import ConnId
 from container_training.dashboard.service_side.job_details import (
     explanation_view,
@@ -31,6 +30,7 @@ from container_training.dashboard.views.series import curves_view, usage_view
 from container_training.dashboard.views.timeline import timeline_view
 from container_training.dashboard.views.views import job_view
 from container_training.work.results.plots.trial_plots import best_so_far, parallel_coordinates
+from training_api.clients.shared_answers import Answers
 from training_api.fleet.job_detail import trial_rows
 from training_api.fleet.wire import Span
 from training_api.wire import format_timestamp

@@ -12,7 +12,7 @@ from tests.support.fakes.fake_service import PROJECT
 from tests.support.fakes.fake_vertex import REGION, TUNING, FakeVertex
 from training_api.clients.vertex.client import VertexClient
 from training_api.clients.vertex.watch import NEWEST, VertexWatch
-from training_api.errors import InvalidArgument, InvalidFilter, JobNotFound, NotTold
+from training_api.errors import InvalidArgument, InvalidFilter, JobNotFound, NotTold, TransportError
 from training_api.fleet.history import FleetHistoryRequest
 from training_api.fleet.wire import SearchJobsRequest
 from training_api.states import JobState
@@ -76,6 +76,16 @@ def test_the_list_is_shared_for_a_while(watch: VertexWatch, vertex: FakeVertex, 
     assert watch.version() != before
     assert sorted(listed(watch)) == ["a", "b"]
     assert len(vertex.requests) == 8
+
+
+def test_a_service_that_is_down_is_not_asked_by_each_page(watch: VertexWatch, vertex: FakeVertex) -> None:
+    vertex.faults = [httpx.ConnectError("down")] * 4
+
+    for _ in range(3):
+        with pytest.raises(TransportError):
+            watch.version()
+
+    assert len(vertex.requests) == 1
 
 
 def test_no_more_than_the_newest_are_listed(watch: VertexWatch, vertex: FakeVertex) -> None:

@@ -1,4 +1,4 @@
-"""Answers of a service that are kept for a moment, so that many open pages ask it once."""
+"""Answers of a service that are kept for a moment, so that many threads ask it once."""
 
 from __future__ import annotations
 

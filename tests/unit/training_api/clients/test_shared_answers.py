@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from container_training.dashboard.answers import Answers
+from training_api.clients.shared_answers import Answers
 from training_api.errors import TransportError
 
 
