@@ -10,8 +10,12 @@ supported. docs/requests.md says what a filter means where a field is absent.
 
 from __future__ import annotations
 
+import operator
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
 
 from training_api.errors import InvalidFilter
 
@@ -33,6 +37,15 @@ MAX_LENGTH = 20_000
 #: Comparisons. AIP-160 lets a service bound them. SQLite nests at most 1,000 deep, and each is a level.
 MAX_TERMS = 500
 _MAX_SHOWN = 300
+#: Operator -> the comparison, of values or of anything that overloads it.
+ORDERINGS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +200,17 @@ class _Parser:
         if kind == "string":
             value = re.sub(r"\\(.)", r"\1", value[1:-1])
         return Comparison(_unquoted(path), op, value)
+
+
+def moment_of(asked: Comparison) -> datetime:
+    """Return the time that a comparison is with. :raises InvalidFilter: it is none."""
+    try:
+        moment = datetime.fromisoformat(asked.value)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise InvalidFilter(
+            f"{asked.path!r} needs an RFC 3339 time like '2026-01-31T12:00:00Z', got {shortened(asked.value)!r}"
+        ) from error
 
 
 def shortened(text: str) -> str:

@@ -9,12 +9,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 
 from training_api.dialects.vertex_v1.filters import OPERATORS
 from training_api.dialects.vertex_v1.job_states import JOB_STATES
 from training_api.errors import InvalidFilter
-from training_api.filtering import And, Comparison, Filter, Not, Or, parse_filter, quoted, shortened
+from training_api.filtering import (
+    And,
+    Comparison,
+    Filter,
+    Not,
+    Or,
+    moment_of,
+    parse_filter,
+    quoted,
+    shortened,
+)
 from training_api.wire import format_timestamp
 
 _LABELS = "labels."
@@ -102,13 +111,7 @@ def _state(asked: Comparison) -> str:
 
 
 def _moment(asked: Comparison) -> str:
-    try:
-        moment = datetime.fromisoformat(asked.value)
-        return quoted(format_timestamp(moment if moment.tzinfo else moment.replace(tzinfo=UTC)))
-    except (ValueError, OverflowError) as error:
-        raise InvalidFilter(
-            f"{asked.path!r} needs an RFC 3339 time like '2026-01-31T12:00:00Z', got {shortened(asked.value)!r}"
-        ) from error
+    return quoted(format_timestamp(moment_of(asked)))
 
 
 #: Field of ml.v1 -> that of Vertex AI, and how a value of it is written.

@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from fnmatch import fnmatchcase
-from typing import Any
 
 from training_api.dialects.ml_v1.job_rows import JobRow
 from training_api.errors import InvalidFilter
-from training_api.filtering import And, Comparison, Filter, Not, Or, shortened
+from training_api.filtering import ORDERINGS, And, Comparison, Filter, Not, Or, moment_of, shortened
 
 _LABELS = "labels."
-_ORDERS: Mapping[str, Callable[[Any, Any], bool]] = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 _FIELDS = "jobId, displayName, state, createTime and labels.KEY"
 
 
@@ -58,8 +46,8 @@ def _holds(asked: Comparison, row: JobRow) -> bool:
         return _text(asked, row.display_name)
     if asked.path == "state":
         return _text(asked, row.state)
-    if asked.path == "createTime" and asked.op in _ORDERS:
-        return _ORDERS[asked.op](row.create_time, _moment(asked))
+    if asked.path == "createTime" and asked.op in ORDERINGS:
+        return bool(ORDERINGS[asked.op](row.create_time, moment_of(asked)))
     raise InvalidFilter(
         f"jobs can be chosen by {_FIELDS}, got {shortened(f'{asked.path}{asked.op}{asked.value}')!r}"
     )
@@ -70,15 +58,5 @@ def _text(asked: Comparison, value: str) -> bool:
     if asked.op == ":":
         return fnmatchcase(value, f"*{asked.value}*".replace("[", "[[]").replace("?", "[?]"))
     if asked.op in ("=", "!="):
-        return _ORDERS[asked.op](value, asked.value)
+        return bool(ORDERINGS[asked.op](value, asked.value))
     raise InvalidFilter(f"{asked.path!r} is compared by = != or :, got {asked.op!r}")
-
-
-def _moment(asked: Comparison) -> datetime:
-    try:
-        moment = datetime.fromisoformat(asked.value)
-    except ValueError as error:
-        raise InvalidFilter(
-            f"'createTime' needs an RFC 3339 time like '2026-01-31T12:00:00Z', got {shortened(asked.value)!r}"
-        ) from error
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -10,17 +10,15 @@ A condition without NOT takes NULL for false by itself, so that an index serves;
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.ext.compiler import compiles
 
 from training_api.errors import InvalidFilter
-from training_api.filtering import And, Comparison, Filter, Not, Or, shortened
+from training_api.filtering import ORDERINGS, And, Comparison, Filter, Not, Or, moment_of, shortened
 from training_service.store.database import to_us
 from training_service.store.sql.json_sql import JsonValue
 
@@ -36,22 +34,7 @@ _RANK = re.compile(r"[0-9]{1,9}", re.ASCII)
 _NO_KEY = re.compile(r'["\\]')
 #: Builds the condition for one comparison.
 FieldSql = Callable[[Comparison], sa.ColumnElement[bool]]
-_ORDERING: Mapping[str, Callable[[Any, Any], sa.ColumnElement[bool]]] = {
-    "=": lambda column, value: column == value,
-    "!=": lambda column, value: column != value,
-    "<": lambda column, value: column < value,
-    "<=": lambda column, value: column <= value,
-    ">": lambda column, value: column > value,
-    ">=": lambda column, value: column >= value,
-}
-_HOLDS: Mapping[str, Callable[[int, int], bool]] = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
+_CONDITIONS: Mapping[str, Callable[[Any, Any], sa.ColumnElement[bool]]] = ORDERINGS
 
 
 def filter_to_sql(
@@ -105,8 +88,8 @@ def text_field(column: sa.ColumnElement[Any], default: str | None = None) -> Fie
         if comparison.op == ":":
             return column.is_not(None) if value == "*" else _contains(compared, comparison)
         if comparison.op in ("=", "!="):
-            return _ORDERING[comparison.op](compared, value)
-        return _ORDERING[comparison.op](InCodePoints(compared), value)
+            return _CONDITIONS[comparison.op](compared, value)
+        return _CONDITIONS[comparison.op](InCodePoints(compared), value)
 
     return build
 
@@ -184,19 +167,11 @@ def time_field(column: sa.ColumnElement[int]) -> FieldSql:
     """A column of microseconds since the epoch, compared with RFC 3339 times (truncated digits)."""
 
     def build(comparison: Comparison) -> sa.ColumnElement[bool]:
-        if comparison.op not in _ORDERING:
+        if comparison.op not in _CONDITIONS:
             raise InvalidFilter(
                 f"{comparison.path!r} is a time and cannot be compared with {comparison.op!r}"
             )
-        try:
-            moment = datetime.fromisoformat(comparison.value)
-        except ValueError as error:
-            raise InvalidFilter(
-                f"{comparison.path!r} needs an RFC 3339 time like '2026-01-31T12:00:00Z', "
-                f"got {shortened(comparison.value)!r}"
-            ) from error
-        aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        return _ORDERING[comparison.op](column, to_us(aware))
+        return _CONDITIONS[comparison.op](column, to_us(moment_of(comparison)))
 
     return build
 
@@ -209,10 +184,10 @@ def rank_field(column: sa.ColumnElement[str], ranks: Mapping[str, int]) -> Field
     """
 
     def build(comparison: Comparison) -> sa.ColumnElement[bool]:
-        if comparison.op not in _ORDERING:
+        if comparison.op not in _CONDITIONS:
             return text_field(column)(comparison)
         value = _rank(comparison, ranks)
-        holds = [each for each, rank in ranks.items() if _HOLDS[comparison.op](rank, value)]
+        holds = [each for each, rank in ranks.items() if ORDERINGS[comparison.op](rank, value)]
         return column.in_(holds)
 
     return build
@@ -244,7 +219,7 @@ def json_field(column: sa.ColumnElement[Any], path: str) -> FieldSql:
         if comparison.op == ":" and comparison.value == "*":
             return as_text
         if _NUMBER.fullmatch(comparison.value):
-            compare = _ORDERING["=" if comparison.op == ":" else comparison.op]
+            compare = _CONDITIONS["=" if comparison.op == ":" else comparison.op]
             as_number = compare(found.number, float(comparison.value))
         else:
             as_number = sa.literal(comparison.op == "!=")
