@@ -61,7 +61,12 @@ class JobWatch(Protocol):
 
 
 class Watch(NamedTuple):
-    """Clients for those who watch jobs: of what they are, and of their logs."""
+    """
+    Clients for those who watch jobs: of what they are, and of their logs.
+
+    :param log_seconds: shortest pause between two looks at the same log.
+    """
 
     jobs: JobWatch
     logs: TrainingBackend
+    log_seconds: float = 0.0

@@ -28,7 +28,6 @@ from training_api.clients.iam import IamEndpoints, IamPoliciesClient
 from training_api.clients.network import DEFAULT_NETWORK, Network
 from training_api.clients.vertex.client import DEFAULT_LIST_LAG_SECONDS, AsyncVertexClient, VertexClient
 from training_api.clients.vertex.project_facts import ProjectFacts
-from training_api.clients.vertex.watch import VertexWatch
 from training_api.clients.watching import Watch
 from training_api.vertex_jobs.address import VertexAddress, origin
 from training_api.vertex_jobs.options import VertexOptions
@@ -133,8 +132,12 @@ class VertexService:
 
     def connect_watch(self, timeout_seconds: float) -> Watch:
         """Return new clients for the dashboard; the caller closes them."""
+        # Imported here: tasks and triggers watch nothing.
+        from training_api.clients.vertex.watch import VertexWatch
+
         client = VertexClient(self.address, timeout_seconds=timeout_seconds, **self._way)
-        return Watch(jobs=VertexWatch(client, self.min_poll_seconds), logs=client)
+        watch = VertexWatch(client, self.min_poll_seconds)
+        return Watch(jobs=watch, logs=client, log_seconds=self.min_poll_seconds)
 
     @property
     def _google_token(self) -> GoogleToken:

@@ -51,7 +51,7 @@ class Service:
     """
     A training service, as one connection describes it.
 
-    :param poll_seconds: shortest pause between two looks at the same log.
+    :param log_seconds: shortest pause between two looks at the same log.
     :param price_problem: why the connection's prices cannot be read; empty: they can, or there are none.
     :param retraining_limits: model, or ``*``, -> how old it may become.
     :param limit_problem: why those cannot be read; the same.
@@ -63,7 +63,7 @@ class Service:
     training: TrainingBackend
     prices: PriceList
     job_buckets: JobBuckets
-    poll_seconds: float = 0.0
+    log_seconds: float = 0.0
     price_problem: str = ""
     retraining_limits: Mapping[str, timedelta] = field(default_factory=dict)
     limit_problem: str = ""
@@ -187,7 +187,7 @@ def _service(connection: Connection) -> Service:
         project=address.project,
         ops=watch.jobs,
         training=watch.logs,
-        poll_seconds=address.min_poll_seconds,
+        log_seconds=watch.log_seconds,
         prices=prices,
         job_buckets=JobBuckets.of(connection.conn_id, address.project, extra),
         price_problem=problem,

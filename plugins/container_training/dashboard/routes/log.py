@@ -64,7 +64,7 @@ def log(
     found = ANSWERS.get(
         question,
         lambda: _page(service, lines, size, page, newest_first=not after),
-        keep_seconds=service.poll_seconds,
+        keep_seconds=service.log_seconds,
     )
     entries = list(found.entries or [])
     if not after:

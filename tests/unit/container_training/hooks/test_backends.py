@@ -67,7 +67,7 @@ def test_only_this_projects_service_is_watched() -> None:
     [("container_training", OpsClient, "ml_v1"), ("vertex_training", VertexWatch, "vertex_v1")],
 )
 def test_the_dashboard_watches_jobs_of_both(conn_type: str, kind: type, dialect: str) -> None:
-    jobs, logs = backend_address(connection(conn_type)).connect_watch(3.0)
+    jobs, logs, _ = backend_address(connection(conn_type)).connect_watch(3.0)
 
     assert isinstance(jobs, kind)
     assert logs.capabilities.dialect == dialect

@@ -69,6 +69,14 @@ def test_a_connection_is_a_service_with_prices_and_limits(services: Services, co
     assert (service.price_problem, service.limit_problem) == ("", "")
 
 
+def test_the_pause_of_waits_does_not_slow_the_log_of_a_service_of_ones_own(
+    services: Services, connect: Connect
+) -> None:
+    connect("training_a", extra={"min_poll_seconds": 30})
+
+    assert services.get("training_a").log_seconds == 0.0
+
+
 def test_prices_and_limits_that_cannot_be_read_are_a_remark_and_hide_no_jobs(
     services: Services, connect: Connect
 ) -> None:
@@ -143,6 +151,7 @@ def test_a_connection_to_vertex_ai_is_a_service(services: Services, connect: Con
 
     assert isinstance(service.ops, VertexWatch)
     assert service.training.capabilities.dialect == "vertex_v1"
+    assert service.log_seconds == 5.0
     assert service.prices.per_second == {"n1-standard-4": 0.1}
 
 
