@@ -18,7 +18,7 @@ from training_api.dialects.vertex_v1.dialect import VERTEX_V1
 from training_api.job.job_spec import JobSpec
 from training_api.version import __version__
 from training_service.access.secret_store import SecretStore
-from training_service.api.agents import AgentApi
+from training_service.api.agents.reports import AgentApi
 from training_service.api.app import TRUSTED_HOSTS, create_app
 from training_service.api.ml_v1.routes import ml_v1_routers
 from training_service.api.registry import registry_router

@@ -15,8 +15,8 @@ from starlette.exceptions import HTTPException
 
 from training_service.access.control import AccessControl
 from training_service.api.access import access_check
-from training_service.api.agent_identities import agent_identities_router
-from training_service.api.agents import AgentApi, agents_router
+from training_service.api.agents.identities import agent_identities_router
+from training_service.api.agents.reports import AgentApi, agents_router
 from training_service.api.bucket_iam import StorageErrorBody, bucket_iam_router
 from training_service.api.database_errors import install_database_errors
 from training_service.api.errors import install_error_handlers

@@ -25,7 +25,7 @@ from tests.support.waiting import wait_until
 from training_service.agent.local_engine import LocalEngine
 from training_service.agent.node_agent import NodeAgent
 from training_service.agent.service_client import ServiceClient
-from training_service.api.agents import agents_router
+from training_service.api.agents.reports import agents_router
 from training_service.api.errors import install_error_handlers
 from training_service.api.middleware.agent_gate import AgentGate
 from training_service.api.middleware.body_limit import BodyLimit

@@ -20,7 +20,7 @@ from training_service.access.signing_key import SigningKey
 from training_service.agent.replica_addresses import ReplicaAddresses
 from training_service.agent.replica_callers import ReplicaCallers
 from training_service.agent.service_client import ServiceClient
-from training_service.api.agent_identities import agent_identities_router
+from training_service.api.agents.identities import agent_identities_router
 from training_service.api.errors import install_error_handlers
 from training_service.metadata.app import create_metadata_app
 from training_service.metadata.issuing import JobCaller

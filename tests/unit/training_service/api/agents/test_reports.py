@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 
 from container_engines.swarm.facts import NodeFacts
 from training_service.agent.wire import KNOWN, PATHS, STORE
-from training_service.api.agents import agents_router
+from training_service.api.agents.reports import agents_router
 from training_service.api.errors import install_error_handlers
 from training_service.api.middleware.agent_gate import AgentGate
 from training_service.api.middleware.body_limit import BodyLimit

@@ -10,7 +10,7 @@ from training_api.errors import EngineUnavailable
 from training_service.access.identity import Authenticator, IdentityTokens
 from training_service.access.signing_key import SigningKey
 from training_service.agent.wire import IDENTIFY, ISSUE
-from training_service.api.agent_identities import agent_identities_router
+from training_service.api.agents.identities import agent_identities_router
 from training_service.api.errors import install_error_handlers
 from training_service.metadata.issuing import JobCaller
 from training_service.metadata.tree import JobIdentity

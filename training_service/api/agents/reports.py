@@ -29,7 +29,7 @@ from training_service.agent.wire import (
     SyncRequest,
     SyncResponse,
 )
-from training_service.api.agent_identities import FindReplica
+from training_service.api.agents.identities import FindReplica
 from training_service.api.routes import Routes
 from training_service.intake.metric_stream import PlacedReport, SinkUnavailable
 from training_service.intake.node_streams import NodeStreams
