@@ -25,7 +25,7 @@ TRIALS, PER_SECOND = 10, 200
 #: How long each trial reports, and how much of it is looked at, after the start of all.
 _REPORT_SECONDS, _SECONDS = 45.0, 20.0
 _LIMIT_PERCENT = 30.0
-#: Reports at the rate that it is told, whatever a report takes; the last one is step ``count``.
+#: Reports ``rate`` times a second, however long a report takes, up to step ``count``.
 _REPORTER = f"""
 import sys, time, hypertune
 rate, count = float(sys.argv[1]), int(sys.argv[2])

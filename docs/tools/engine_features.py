@@ -38,7 +38,7 @@ LACKS: Mapping[str, Mapping[str, str]] = {
     "tuning: early stopping": _NEEDS_AGENTS,
     "tuning: resume of an earlier study": _NEEDS_AGENTS,
     "tuning: TensorFlow's summary files": _NEEDS_AGENTS,
-    "out of memory is told at once": {SWARM: "on the manager"},
+    "running out of memory is reported at once": {SWARM: "on the manager"},
     "use: CPU and memory of replicas": _NEEDS_AGENTS,
     "use: GPUs of replicas": _NO_SWARM,
     "preflight": {},

@@ -112,7 +112,7 @@ class TestEngineContract:
         assert ended.finished_at is not None
         assert ended.started_at <= ended.finished_at
 
-    @pytest.mark.proves("out of memory is told at once", on="one machine")
+    @pytest.mark.proves("running out of memory is reported at once", on="one machine")
     def test_replica_that_needs_too_much_memory_is_reported(self, bench: Bench) -> None:
         bench.engine.start_replica(bench.launch("hungry"))
 

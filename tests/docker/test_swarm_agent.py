@@ -345,7 +345,7 @@ def test_replicas_on_every_machine_have_samples_of_their_use(
         assert 0.05 < max(one.cpu_cores) <= 1.5
 
 
-@pytest.mark.proves("out of memory is told at once", on="swarm with agents")
+@pytest.mark.proves("running out of memory is reported at once", on="swarm with agents")
 def test_a_full_memory_on_another_machine_is_told_at_the_first_run(
     service: Service,
     training: TrainingClient,
