@@ -6,7 +6,8 @@ import http.client
 import socket
 import ssl
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from typing import Any
 
 import docker
@@ -69,6 +70,22 @@ class DockerConnection:
         """
         self.client  # noqa: B018  # which asks
         return self._kind
+
+    @contextmanager
+    def fresh(self) -> Iterator[docker.APIClient]:
+        """
+        Yield a client with connections of its own, none of which was opened before.
+
+        For what is asked once and must not be lost: a bad network leaves connections among the open ones that
+        nobody answers any more, and only a timeout tells them apart.
+
+        :raises EngineUnavailable: the engine does not answer.
+        """
+        version = self.client.api_version
+        with closing(
+            docker.APIClient(version=version, timeout=_TIMEOUT_SECONDS, **self._environment)
+        ) as client:
+            yield client
 
     def dial(self) -> http.client.HTTPConnection:
         """

@@ -215,7 +215,9 @@ class DockerEngine(Engine):
         self._driver.remove_all(self._own, f"{JOB_UID}={job_uid}")
 
     def read_logs(self, container_id: str, since_ns: int, *, follow: bool = True) -> Iterator[LogLine]:
-        return self._driver.read_logs(container_id, since_ns, follow=follow)
+        with self._connection.fresh() as client:
+            driver = DockerDriver(client, self._connection.kind)
+            yield from driver.read_logs(container_id, since_ns, follow=follow)
 
     def read_usage(self, container_id: str) -> Usage | None:
         client = self._connection.client

@@ -225,12 +225,12 @@ class SwarmEngine(Engine):
             time.sleep(_POLL_SECONDS)
 
     def read_logs(self, container_id: str, since_ns: int, *, follow: bool = True) -> Iterator[LogLine]:
-        client = self._swarm.client
         run = self._swarm.runs([container_id])[container_id]
         if run is None or run.phase not in (TaskPhase.RUNS, TaskPhase.ENDED):
             where = f": machine {run.node_name} is down" if run and run.phase is TaskPhase.LOST else ""
             raise EngineError(f"the log of service {container_id} cannot be had{where}")
-        with engine_errors(f"read the log of service {container_id}"):
+        doing = f"read the log of service {container_id}"
+        with engine_errors(doing), self._swarm.connection.fresh() as client:
             if follow and run.phase is TaskPhase.RUNS:
                 yield from self._followers.follow(client, container_id, run.task_id, since_ns)
             else:
