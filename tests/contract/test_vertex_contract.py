@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from hypothesis import given
 
@@ -21,6 +20,7 @@ from container_engines.memory.engine import Behaviour, MemoryEngine
 from tests.contract.vertex_calls import CALLS, LINES, OF_BACKENDS, Call, FakeBench, LiveBench, small_job
 from tests.contract.vertex_tape import FOLDER, Tape, settled, shape_of
 from tests.integration.live_service import run_service
+from tests.support import web
 from tests.support.discovery import schemas
 from tests.support.discovery_rules import method_of
 from tests.support.fakes.described_jobs import described_jobs
@@ -52,7 +52,7 @@ def words_of(schema: str, field: str) -> list[str]:
 def live(tmp_path: Path) -> Iterator[LiveBench]:
     engine = MemoryEngine(host=Resources(cpus=64.0, memory_bytes=512 * GIB))
     behaviour = Behaviour(run_seconds=10**9, lines=LINES)
-    with run_service(tmp_path, behaviour, engine) as service, httpx.Client() as http:
+    with run_service(tmp_path, behaviour, engine) as service, web.client() as http:
         yield LiveBench(service, http)
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import docker
-import httpx
 import psutil
 import pytest
 from google.auth.credentials import AnonymousCredentials
@@ -170,7 +169,7 @@ def test_what_was_written_under_another_host_name_is_read_under_ones_own(
     url = f"{stack.settings.object_store_url}/upload/storage/v1/b/{stack.settings.bucket}/o"
     headers = {"Host": f"{CONTAINER_HOST_NAME}:1", "Content-Type": "text/plain"}
     parameters = {"uploadType": "media", "name": "jobs/50% #1?"}
-    httpx.post(url, params=parameters, headers=headers, content=b"from a container").raise_for_status()
+    web.post(url, params=parameters, headers=headers, content=b"from a container").raise_for_status()
 
     blob = bucket.get_blob("jobs/50% #1?")  # which brings the link that the download then uses
 

@@ -30,6 +30,7 @@ from local_stack.parts.agent_image import agent_image
 from local_stack.people.credentials import developers_header, registry_login
 from local_stack.processes.progress import Progress
 from local_stack.settings import StackSettings
+from tests.support import web
 from tests.support.bed.job_watch import messages, until_state
 from tests.support.bed.machines import Machines, Node
 from tests.support.dead_runs import remove_tree
@@ -239,7 +240,7 @@ def engines(machines: Machines) -> Iterator[Mapping[str, docker.APIClient]]:
 def ask(first: FirstMachine, method: str, url: str, **options: Any) -> httpx.Response:
     """Ask from a machine that is none of the swarm, on a connection of its own."""
     trusted = ssl.create_default_context(cafile=first.settings.authority_file)
-    return httpx.request(method, url, verify=trusted, trust_env=False, timeout=scaled(30), **options)
+    return web.request(method, url, verify=trusted, **options)
 
 
 def worker_token(engine: docker.APIClient) -> str:
@@ -303,7 +304,7 @@ def test_each_port_refuses_who_has_no_token(first: FirstMachine) -> None:
     assert f'realm="{gate}/registry/token"' in answers["registry"].headers["WWW-Authenticate"]
     # Whoever does not trust the stack's authority learns of a false one.
     with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
-        httpx.get(gate, trust_env=False)
+        web.get(gate)
 
 
 def test_without_tokens_nothing_is_started(first: FirstMachine) -> None:

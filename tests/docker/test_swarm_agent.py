@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import docker
-import httpx
 import pytest
 
 from container_engines.swarm.agent import AgentLaunch
 from container_engines.swarm.engine import SwarmEngine
 from local_stack.stack import LocalStack
+from tests.support import web
 from tests.support.bed.job_watch import messages, until_state
 from tests.support.bed.swarm import Swarm
 from tests.support.bed.swarm_service import Service, service_with_agents
@@ -508,5 +508,5 @@ def test_folders_go_with_their_jobs_and_strangers_are_turned_away(service: Servi
 
     wait_until(lambda: not list(folder.glob("*/*/*")), "the folders of ended jobs are gone", seconds=60)
     for headers in ({}, {"Authorization": "Bearer guess"}):
-        answer = httpx.post(f"{service.url}/agent/v1/streams:sync", json={"node": "n"}, headers=headers)
+        answer = web.post(f"{service.url}/agent/v1/streams:sync", json={"node": "n"}, headers=headers)
         assert answer.status_code == 401

@@ -9,13 +9,13 @@ import re
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from airflow.dag_processing.dagbag import DagBag
 
 from container_training.hooks.training import TrainingHook
 from tests.integration.live_service import IMAGE, run_service
 from tests.integration.test_burst import run_context
+from tests.support import web
 from tests.support.docs_examples import ROOT, examples
 
 PAGE = ROOT / "docs" / "coming-from-vertex-operators.md"
@@ -83,7 +83,7 @@ def test_the_example_makes_the_job_that_the_provider_would_make(
         with TrainingHook() as hook:
             assert hook.get_job(number).job_id == number
         path = f"/vertex/v1/projects/demo-project/locations/us-central1/customJobs/{number}"
-        spec = httpx.get(service.endpoint + path).raise_for_status().json()["jobSpec"]
+        spec = web.get(service.endpoint + path).raise_for_status().json()["jobSpec"]
 
     pools = spec["workerPoolSpecs"]
     assert sum(int(pool["replicaCount"]) for pool in pools) == theirs["replica_count"]

@@ -20,6 +20,7 @@ import pytest
 from starlette.responses import PlainTextResponse
 
 from tests.integration.live_service import IMAGE, LiveService, run_service
+from tests.support import web
 from tests.support.fakes.custom_jobs import make_custom_job, make_pool
 from tests.support.ports import reserve_port
 from tests.support.speed import scaled
@@ -59,9 +60,7 @@ def client(service: tuple[LiveService, Door]) -> Iterator[httpx.Client]:
     """A client of Google's host that knows no more than a proxy and an authority."""
     _, door = service
     trust = ssl.create_default_context(cafile=door.files.authority)
-    with httpx.Client(
-        base_url=f"https://{HOST}", proxy=door.proxy, verify=trust, timeout=scaled(60)
-    ) as client:
+    with web.client(f"https://{HOST}", proxy=door.proxy, verify=trust) as client:
         yield client
 
 
@@ -72,7 +71,7 @@ def test_a_job_is_created_by_googles_address_and_found_by_the_services_own(
 
     assert created.status_code == 200, created.text
     name = created.json()["name"]
-    with httpx.Client(trust_env=False, timeout=scaled(60)) as direct:
+    with web.client() as direct:
         found = direct.get(f"{service[0].endpoint}/vertex/v1/{name}")
     assert found.json()["name"] == client.get(f"/v1/{name}").json()["name"] == name
 
@@ -88,7 +87,7 @@ def test_only_vertex_ai_is_at_googles_address(client: httpx.Client) -> None:
 def test_the_proxy_leads_nowhere_else(client: httpx.Client, service: tuple[LiveService, Door]) -> None:
     with pytest.raises(httpx.ProxyError, match="403"):
         client.get("https://storage.googleapis.com/")
-    plain = httpx.get(f"http://{HOST}/", proxy=service[1].proxy, trust_env=False, timeout=scaled(60))
+    plain = web.get(f"http://{HOST}/", proxy=service[1].proxy)
     assert plain.status_code == 405
     assert "must be CONNECT, got 'GET'" in plain.text
 

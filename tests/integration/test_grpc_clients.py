@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-import httpx
 import pytest
 from google.api_core.exceptions import FailedPrecondition, InvalidArgument, MethodNotImplemented, NotFound
 
 from tests.integration.live_service import IMAGE, LiveService, run_service
+from tests.support import web
 from tests.support.certificates import own_certificate
 from tests.support.ports import reserve_port
 from tests.support.speed import scaled
@@ -152,5 +152,5 @@ def test_a_job_of_the_sdk_runs_to_its_end_over_tls(tmp_path: Path, port: int) ->
 
 
 def _states(service: LiveService) -> list[str]:
-    found = httpx.get(f"{service.endpoint}/vertex/v1/{PARENT}/customJobs").raise_for_status().json()
+    found = web.get(f"{service.endpoint}/vertex/v1/{PARENT}/customJobs").raise_for_status().json()
     return [each["state"] for each in found.get("customJobs", [])]

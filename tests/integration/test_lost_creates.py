@@ -25,6 +25,7 @@ from container_training.hooks.backends import BackendAddress, backend_address
 from container_training.hooks.training import TrainingHook
 from container_training.triggers.poller import watch_job
 from tests.integration.live_service import IMAGE, LiveService
+from tests.support import web
 from tests.support.fakes.fake_service import make_job
 from tests.support.fakes.losing_gateway import Fault, Harm, LosingGateway
 from tests.support.fakes.submission_tries import FIRST, LAG, Try
@@ -109,7 +110,7 @@ def world(service: LiveService, monkeypatch: pytest.MonkeyPatch) -> Iterator[Wor
         "extra": {"project": PROJECT, "list_lag_seconds": LAG},
     }
     monkeypatch.setenv("AIRFLOW_CONN_TRAINING_DEFAULT", json.dumps(connection))
-    with httpx.Client(base_url=endpoint) as direct:
+    with web.client(endpoint) as direct:
         gateway = LosingGateway(direct.send, lambda: clock.seconds)
         for name, handler in (("VertexClient", gateway.handle), ("AsyncVertexClient", gateway.handle_async)):
             client = functools.partial(getattr(vertex_address, name), transport=httpx.MockTransport(handler))

@@ -21,6 +21,7 @@ from local_stack.machines.authority import AuthorityFiles, ensure_certificate
 from local_stack.machines.gate import Gate, Joining
 from local_stack.machines.invitations import JOIN_SECONDS, Invitations
 from local_stack.machines.swarm import Machine
+from tests.support import web
 from tests.support.loopback_server import serving
 from tests.support.ports import reserve_port
 from tests.support.waiting import wait_until
@@ -220,7 +221,7 @@ def gate(joining: Joining, files: AuthorityFiles, training: int) -> Iterator[htt
     trusted = ssl.create_default_context(cafile=files.authority)
     # Each request on a connection of its own, as a gate looks at the first one alone.
     limits = httpx.Limits(max_keepalive_connections=0)
-    with httpx.Client(base_url=f"https://{LOOPBACK}:{port}", verify=trusted, limits=limits) as client:
+    with web.client(f"https://{LOOPBACK}:{port}", verify=trusted, limits=limits) as client:
         wait_until(lambda: client.post("/machines:join"), "the gate answers", ignoring=httpx.ConnectError)
         yield client
     serving_task.cancel()

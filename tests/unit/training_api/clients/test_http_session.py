@@ -8,6 +8,7 @@ import ssl
 import httpx
 import pytest
 
+from tests.support import web
 from training_api.clients.http_session import AsyncHttpSession, HttpSession
 from training_api.errors import TransportError
 
@@ -22,7 +23,7 @@ def test_the_clients_own_connections_are_closed_with_it() -> None:
 
 
 def test_a_session_can_be_closed_twice() -> None:
-    http = httpx.Client()
+    http = web.client()
     session = HttpSession(http)
 
     session.close()
