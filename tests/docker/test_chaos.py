@@ -27,7 +27,7 @@ from tests.support.bed.registry import REPOSITORY, push, registry_program, run_r
 from tests.support.bed.service_process import PROJECT, ServiceProcess
 from tests.support.bed.swarm import Swarm
 from tests.support.ports import reserve_port
-from tests.support.speed import scaled
+from tests.support.speed import slowness
 from tests.support.waiting import wait_until
 from training_api.clients.fleet import OpsClient
 from training_api.clients.training import TrainingClient, job_log_filter
@@ -213,12 +213,12 @@ def test_jobs_end_well_on_a_bad_network(bed: Bed, fault: Fault, job_id: str) -> 
     for place, batch in (("registry", names[:2]), ("engine", names[2:4])):
         bed.proxies[place].suffer(fault)
         submit(bed.client, bed.image, batch)
-        time.sleep(scaled(FAULT_SECONDS))
+        time.sleep(slowness() * FAULT_SECONDS)
         bed.proxies[place].heal()
     submit(bed.client, bed.image, names[4:])
     until_state(bed.client, names[5], JobState.RUNNING)
     bed.proxies["engine"].suffer(fault)
-    time.sleep(scaled(FAULT_SECONDS))
+    time.sleep(slowness() * FAULT_SECONDS)
     bed.proxies["engine"].heal()
     healed_at = time.time()
 
@@ -251,7 +251,7 @@ def test_jobs_end_well_on_a_bad_network_to_the_database(
         for batch in (names[:2], names[2:]):
             submit(client, pushed_image, batch)
             network.suffer(fault)
-            time.sleep(scaled(FAULT_SECONDS))
+            time.sleep(slowness() * FAULT_SECONDS)
             network.heal()
 
         wait_for_ends(client, names)
@@ -274,7 +274,7 @@ def test_forty_jobs_end_well_while_service_and_database_are_killed(
     ):
         submit(client, pushed_image, names)
         for kill in range(KILLS):
-            time.sleep(scaled(chance.uniform(0.5, 4)))
+            time.sleep(slowness() * chance.uniform(0.5, 4))
             if kill % 2:
                 service.kill()
             else:
@@ -299,7 +299,7 @@ def test_forty_jobs_end_well_while_service_and_engine_are_killed(
         submit(client, swarm_image, names)
         engine_kills = []
         for _ in range(KILLS):
-            time.sleep(scaled(chance.uniform(0.5, 4)))
+            time.sleep(slowness() * chance.uniform(0.5, 4))
             if chance.random() < 0.5:
                 restart(service)
             else:

@@ -21,6 +21,7 @@ from tests.integration.vertex_sdk import LOCATION, PROJECT, SetUp
 from tests.support.bed.vertex import vertex_locations
 from tests.support.fakes.custom_jobs import make_pool
 from tests.support.fakes.training_pipelines import MODEL, WITH_BASE, make_pipeline
+from tests.support.speed import scaled
 from tests.support.waiting import wait_until
 from training_api.job.project_number import project_number
 
@@ -159,8 +160,8 @@ def test_the_gapic_clients_read_what_they_wrote(pipelines: Any, models: Any, ser
     )
     assert [each.name for each in models.list_models(parent=PARENT)] == [model.name]
 
-    pipelines.delete_training_pipeline(name=created.name).result(timeout=10)
-    models.delete_model(name=model.name).result(timeout=10)
+    pipelines.delete_training_pipeline(name=created.name).result(timeout=scaled(60))
+    models.delete_model(name=model.name).result(timeout=scaled(60))
     with pytest.raises(NotFound):
         models.get_model(name=model.name)
     with pytest.raises(MethodNotImplemented, match="this service has upload, get, list and delete"):

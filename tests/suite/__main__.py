@@ -27,11 +27,12 @@ from filelock import FileLock, Timeout
 
 from tests.suite.flaky import Repetition, table
 from tests.suite.load import loaded
-from tests.suite.parts import QUICK, Part, parts_for
+from tests.suite.parts import QUICK, WIDTH, Part, parts_for
 from tests.suite.results import Outcome, read_report, summary
 from tests.suite.runner import PartRun, Place, Runner
 from tests.support.dead_runs import clean_up_after_dead_runs
 from tests.support.run_id import current_run
+from tests.support.speed import PARTS_VARIABLE as PARTS_AT_ONCE
 from tests.support.speed import VARIABLE as SLOWNESS
 from tests.support.speed import measure
 
@@ -118,7 +119,11 @@ def _run(parts: Sequence[Part], options: Sequence[str], results: Path, *, is_loa
         if is_loaded:
             stack.enter_context(loaded(scratch))
         slowness = measure()
-        environment = os.environ | {SLOWNESS: f"{slowness:.3f}", "TMPDIR": str(scratch)}
+        environment = os.environ | {
+            SLOWNESS: f"{slowness:.3f}",
+            PARTS_AT_ONCE: str(min(len(parts), WIDTH)),
+            "TMPDIR": str(scratch),
+        }
         runner = Runner(Place(results=results, scratch=scratch), options, environment)
         begun = time.monotonic()
         runs = runner.run(parts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 import statistics
 import subprocess
@@ -13,6 +14,8 @@ from collections.abc import Callable
 #: Names the factor for the processes of one run, so that it is measured once, before they load the machine
 #: themselves.
 VARIABLE = "TESTS_SLOWNESS"
+#: How many parts of the suite run at once in this run. Unset: one.
+PARTS_VARIABLE = "TESTS_PARTS"
 #: What takes the time: to start an interpreter and to load some two hundred modules, compiled ones among
 #: them.
 _PROGRAM = "import httpx, pydantic"
@@ -38,8 +41,17 @@ def slowness() -> float:
 
 
 def scaled(seconds: float) -> float:
-    """Return the deadline for what takes less than ``seconds`` on an idle machine."""
-    return seconds * slowness()
+    """
+    Return the deadline for what takes less than ``seconds`` on an idle machine.
+
+    It is longer where more parts of the suite run at once than the machine has cores.
+    """
+    return seconds * slowness() * sharing(int(os.environ.get(PARTS_VARIABLE, "1")), os.cpu_count() or 1)
+
+
+def sharing(parts: int, cores: int) -> int:
+    """Return how many parts of the suite share a core, at least 1. Pure."""
+    return max(1, math.ceil(parts / cores))
 
 
 def measure(start: Callable[[], object] | None = None, clock: Callable[[], float] = time.monotonic) -> float:

@@ -1,4 +1,8 @@
-"""No request of the tests waits only the five seconds that are httpx's default: a busy machine takes longer."""
+"""
+Every request of the tests says how long it waits.
+
+httpx's default is five seconds, which a busy machine may take.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ _SAID = {"timeout", "transport"}
 
 
 def impatient_calls(source: str) -> Iterator[int]:
-    """Yield the lines on which ``source`` asks by httpx's functions without saying how long it waits."""
+    """Yield the lines of requests by httpx without a timeout."""
     for node in ast.walk(ast.parse(source)):
         if (
             isinstance(node, ast.Call)

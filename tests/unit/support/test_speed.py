@@ -15,6 +15,7 @@ def forget(monkeypatch: pytest.MonkeyPatch) -> None:
     """What this process knows of the machine is neither seen nor changed."""
     monkeypatch.setattr(speed, "slowness", cache(speed.slowness.__wrapped__))
     monkeypatch.delenv(speed.VARIABLE, raising=False)
+    monkeypatch.delenv(speed.PARTS_VARIABLE, raising=False)
 
 
 def clock_of(*taken: float) -> Iterator[float]:
@@ -47,6 +48,19 @@ def test_what_the_run_measured_is_taken(monkeypatch: pytest.MonkeyPatch, given: 
 
     assert speed.slowness() == expected
     assert speed.scaled(60) == 60 * expected
+
+
+@pytest.mark.parametrize(
+    ("parts", "cores", "expected"), [(1, 1, 1), (3, 2, 2), (2, 2, 1), (3, 16, 1), (3, 1, 3)]
+)
+def test_parts_that_share_cores_have_longer_deadlines(
+    monkeypatch: pytest.MonkeyPatch, parts: int, cores: int, expected: int
+) -> None:
+    monkeypatch.setenv(speed.VARIABLE, "1.5")
+    monkeypatch.setenv(speed.PARTS_VARIABLE, str(parts))
+    monkeypatch.setattr("os.cpu_count", lambda: cores)
+
+    assert speed.scaled(10) == 15 * expected
 
 
 def test_a_factor_that_is_no_number_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,11 +95,11 @@ def test_a_change_that_raises_is_rolled_back_and_the_others_stay(writer: Writer,
     twice = writer.submit(insert(3))
     event.set()
 
-    assert (first.result(10), third.result(10)) == (1, 3)
+    assert (first.result(60), third.result(10)) == (1, 3)
     with pytest.raises(LookupError):
-        second.result(10)
+        second.result(60)
     with pytest.raises(sqlite3.IntegrityError):
-        twice.result(10)
+        twice.result(60)
     assert stored(path) == [1, 3]
 
 
@@ -108,7 +108,7 @@ def test_changes_run_in_the_order_in_which_they_came(writer: Writer) -> None:
     for number in range(200):
         future = writer.submit(lambda _, number=number: seen.append(number))
 
-    future.result(10)
+    future.result(60)
     assert seen == list(range(200))
 
 
@@ -116,7 +116,7 @@ def test_changes_run_in_the_order_in_which_they_came(writer: Writer) -> None:
 def test_a_commit_that_fails_fails_for_all_and_the_next_one_works(
     statement: str, writer: Writer, path: Path, connections: list[Connection]
 ) -> None:
-    writer.submit(insert(1)).result(10)
+    writer.submit(insert(1)).result(60)
     event = hold(writer)
     futures = [writer.submit(insert(2)), writer.submit(insert(3))]
     connections[0].failing = statement
@@ -124,9 +124,9 @@ def test_a_commit_that_fails_fails_for_all_and_the_next_one_works(
 
     for future in futures:
         with pytest.raises(sqlite3.OperationalError, match="full"):
-            future.result(10)
+            future.result(60)
     connections[0].failing = ""
-    assert writer.submit(insert(4)).result(10) == 4
+    assert writer.submit(insert(4)).result(60) == 4
     assert stored(path) == [1, 4]
 
 
@@ -141,9 +141,9 @@ def test_a_full_disk_in_the_middle_is_told_to_all_as_it_is(
 
     for future in futures:
         with pytest.raises(sqlite3.OperationalError, match="disk is full"):
-            future.result(10)
+            future.result(60)
     connections[0].failing = ""
-    assert writer.submit(insert(4)).result(10) == 4
+    assert writer.submit(insert(4)).result(60) == 4
     assert stored(path) == [4]
 
 
