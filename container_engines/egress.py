@@ -77,6 +77,10 @@ class Endpoint:
             )
         return cls(host, int(port))
 
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
     @property
     def network(self) -> IPNetwork | None:
         """The addresses that ``host`` spells out; ``None``: it is a name."""
@@ -95,6 +99,12 @@ class Egress:
     mode: EgressMode = EgressMode.OPEN
     endpoints: tuple[Endpoint, ...] = ()
 
+    @property
+    def digest(self) -> str:
+        """Another one where something else is reached; 32 characters."""
+        text = " ".join([self.mode, *sorted(map(str, self.endpoints))])
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
 
 def mark_of(service_id: str) -> str:
     """Return what tells a service's networks, and their rules, from those of others."""
@@ -106,12 +116,23 @@ def bridge_of(mark: str, job_uid: str) -> str:
     return f"{_PREFIX}{mark}{_short(job_uid, _JOB_LENGTH)}"
 
 
+def shared_bridge_of(mark: str) -> str:
+    """Return the name of a machine's interface to all jobs' containers there; the rules know it."""
+    return f"{_PREFIX}{mark}shared"
+
+
 def table_of(mark: str) -> str:
     """Return the name of the table of the rules."""
     return f"container_training_{mark}"
 
 
-def ruleset(mark: str, mode: EgressMode, reachable: Iterable[tuple[IPNetwork | None, int]]) -> str:
+def ruleset(
+    mark: str,
+    mode: EgressMode,
+    reachable: Iterable[tuple[IPNetwork | None, int]],
+    *,
+    is_shared: bool = False,
+) -> str:
     """
     Return the rules, for ``nft``, which replaces those of an earlier call in one step.
 
@@ -121,6 +142,7 @@ def ruleset(mark: str, mode: EgressMode, reachable: Iterable[tuple[IPNetwork | N
     and an ``accept`` of theirs does not outweigh its ``reject``.
 
     :param reachable: networks with a port; ``None``: every address of the machine itself.
+    :param is_shared: several jobs share a network; none reaches the others.
     """
     table, jobs = table_of(mark), f'iifname "{_PREFIX}{mark}*"'
     closed = {
@@ -129,17 +151,19 @@ def ruleset(mark: str, mode: EgressMode, reachable: Iterable[tuple[IPNetwork | N
         EgressMode.NONE: ["goto closed"],
     }
     names = [] if mode is EgressMode.NONE else ["meta l4proto { tcp, udp } th dport 53 accept"]
+    # The same network: the way to the destination is the interface that it came from.
+    inside = "fib daddr . iif oif exists"
     rules = [
         "ct state established,related accept",
         "icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept",
+        *([f"{inside} goto closed"] if is_shared else []),
         *names,
         *(
             f"{_destination(network)} meta l4proto {{ tcp, udp }} th dport {port} accept"
             for network, port in reachable
         ),
         "fib daddr type local goto closed",
-        # The job's own network: the way to the destination is the interface that it came from.
-        "fib daddr . iif oif exists accept",
+        f"{inside} accept",
         *closed[mode],
     ]
     return "\n".join(

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from container_engines.confinement import PIDS_LIMIT
+from container_engines.confinement import MACHINE_NAME, PIDS_LIMIT
 from container_engines.disk_use import DiskUse
 from container_engines.egress import Egress, EgressMode, Endpoint
 from container_engines.pull_watch import DEADLINE_SECONDS, SILENT_SECONDS
@@ -208,10 +208,12 @@ class ServiceSettings(BaseSettings):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.engine is EngineKind.SWARM and self.egress is not EgressMode.OPEN:
+        has_filter = bool(self.agent_image and self.agent_docker_socket)
+        if self.engine is EngineKind.SWARM and self.egress is not EgressMode.OPEN and not has_filter:
             raise ValueError(
-                f"TRAINING_EGRESS must be open with TRAINING_ENGINE=swarm, got {self.egress}: the service cannot "
-                "filter what containers on other machines send; filter it on these machines"
+                f"TRAINING_EGRESS must be open on a swarm without agents that have the engine's socket, got {self.egress}: "
+                "agents filter what containers send. Set TRAINING_AGENT_IMAGE, TRAINING_AGENT_URL and "
+                "TRAINING_AGENT_DOCKER_SOCKET (docs/more-machines.md)"
             )
         if bool(self.agent_image) != bool(self.agent_url):
             raise ValueError(
@@ -245,6 +247,8 @@ class ServiceSettings(BaseSettings):
     def reach(self) -> Egress:
         """What containers of jobs reach on the network."""
         metadata = [Endpoint(self.metadata_host, self.metadata_port)] if self.metadata_host else []
+        if self.engine is EngineKind.SWARM and self.agent_metadata_port:
+            metadata = [Endpoint(MACHINE_NAME, self.agent_metadata_port)]
         of_urls = map(_endpoint_of, self.container_env.values())
         return Egress(self.egress, (*metadata, *filter(None, of_urls), *self.egress_allow))
 

@@ -37,7 +37,7 @@ from container_engines.docker.driver import (
 from container_engines.docker.errors import engine_errors
 from container_engines.docker.gpus import GPUS_LABEL, count_gpus, free_gpus, gpus_of
 from container_engines.docker.networks import networks_left
-from container_engines.docker.packet_filter import PacketFilter
+from container_engines.docker.packet_filter import PacketFilter, start_of
 from container_engines.docker.stats import usage_of
 from container_engines.egress import Egress
 from container_engines.gpu_meter import GpuMeter
@@ -128,7 +128,7 @@ class DockerEngine(Engine):
     def confine(self) -> None:
         if self._filter:
             self._filter.renew()
-            self._filter.ensure(_start_of(self._driver.network_ids(DEFAULT_NETWORK)))
+            self._filter.ensure(start_of(self._driver.network_ids(DEFAULT_NETWORK)))
 
     def runtimes(self) -> frozenset[str] | None:
         return frozenset(self._driver.info().get("Runtimes") or ())
@@ -272,7 +272,7 @@ class DockerEngine(Engine):
         with self._network_lock:
             found = driver.network_ids(name, DEFAULT_NETWORK)
             if self._filter:
-                self._filter.ensure(_start_of(found))
+                self._filter.ensure(start_of(found))
                 bridge = self._filter.bridge_of(launch.job_uid)
             if name not in found:
                 driver.make_network(name, job_labels(self._service_id, launch), bridge)
@@ -288,8 +288,8 @@ class DockerEngine(Engine):
             labels=replica_labels(self._service_id, launch),
             host_name=launch.host_name,
             network=network,
-            dns=self._filter.dns if self._filter else (),
-            hosts=self._filter.hosts if self._filter else {},
+            dns=self._filter.addresses.dns if self._filter else (),
+            hosts=self._filter.addresses.hosts if self._filter else {},
             memory_bytes=launch.resources.memory_bytes,
             cpus=launch.resources.cpus,
             pids_limit=launch.pids_limit,
@@ -360,16 +360,6 @@ class DockerEngine(Engine):
             started_at=found.started_at,
             finished_at=found.finished_at,
         )
-
-
-def _start_of(network_ids: Mapping[str, str]) -> str:
-    """
-    Return what is another one after each start of the engine.
-
-    It makes its default network anew, unless containers have gone on without it [moby:
-    initNetworkController].
-    """
-    return network_ids.get(DEFAULT_NETWORK, "")
 
 
 def _is_settled(observed: ObservedReplica) -> bool:

@@ -16,6 +16,7 @@ from typing import Any
 
 from container_engines.confinement import MACHINE_NAME
 from container_engines.docker.log_files import log_files
+from container_engines.egress import Egress
 from container_engines.labels import SERVICE
 
 #: Marks an agent's service and its secret with the training service that they are of.
@@ -52,6 +53,7 @@ class AgentLaunch:
     :param authority: certificates by which they verify an ``https`` URL, PEM; empty: the public ones.
     :param folder: absolute path of a folder that every machine has; the metrics are below it.
     :param docker_socket: the engine's socket, on every machine; empty: agents do not see containers.
+    :param egress: what agents with the engine's socket limit jobs to; ``None``: nothing is limited.
     """
 
     image: str
@@ -61,6 +63,7 @@ class AgentLaunch:
     docker_socket: str = ""
     metadata_port: int = 0
     authority: str = ""
+    egress: Egress | None = None
     pull_token: Callable[[], str] = field(default=str, repr=False, compare=False)
 
     @property
@@ -112,6 +115,7 @@ def agent_service_spec(service_id: str, agent: AgentLaunch, secret_ids: Mapping[
             f"TRAINING_AGENT_METADATA_PORT={agent.metadata_port if agent.has_metadata else 0}",
             f"TRAINING_AGENT_TOKEN_FILE={_SECRETS}/{_TOKEN}",
             f"TRAINING_AGENT_AUTHORITY_FILE={f'{_SECRETS}/{_AUTHORITY}' if agent.authority else ''}",
+            *_egress_environment(agent.egress),
         ],
         "User": "0:0",
         "Secrets": [
@@ -148,6 +152,13 @@ def agent_service_spec(service_id: str, agent: AgentLaunch, secret_ids: Mapping[
     }
     spec["Labels"][AGENT_SPEC] = _digest(spec)
     return spec
+
+
+def _egress_environment(egress: Egress | None) -> list[str]:
+    if egress is None:
+        return []
+    endpoints = json.dumps([str(endpoint) for endpoint in egress.endpoints])
+    return [f"TRAINING_AGENT_EGRESS={egress.mode}", f"TRAINING_AGENT_EGRESS_ALLOW={endpoints}"]
 
 
 def is_refused_image(tasks: Iterable[Mapping[str, Any]]) -> bool:

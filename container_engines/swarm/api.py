@@ -31,6 +31,7 @@ from container_engines.swarm.images import pull_headers
 from container_engines.swarm.pools import AddressPools, pools_of
 from container_engines.swarm.spec import is_stopped, stopped
 from container_engines.swarm.tasks import Node, Run, nodes_of, run_of
+from container_engines.swarm.way_out import network_name, network_spec
 from training_api.errors import EngineBusy
 
 #: A network is still in use: by a task of the swarm, or by a container of this machine.
@@ -124,18 +125,42 @@ class SwarmApi:
         with engine_errors("ask for the swarm's address pools"):
             return pools_of(client.info(), client.networks(filters={"driver": "overlay"}), self._label()[0])
 
-    def ensure_network(self, launch: ReplicaLaunch) -> str:
-        """Make the job's network unless it exists; return its id."""
-        name = f"ct-{launch.job_uid}"
+    def ensure_network(self, launch: ReplicaLaunch, *, is_internal: bool = False) -> str:
+        """
+        Make the job's network unless it exists; return its id.
+
+        :param is_internal: it is no way to the outside.
+        """
+        spec = {
+            "Name": f"ct-{launch.job_uid}",
+            "Driver": "overlay",
+            "Attachable": True,
+            "Internal": is_internal,
+            "Labels": job_labels(self._service_id, launch),
+        }
+        return self._ensure_network(spec, f"make the network of job {launch.job_id}")
+
+    def ensure_way_out(self) -> str:
+        """Make the way out of all replicas unless it exists; return its id."""
+        spec = network_spec(self._service_id)
+        return self._ensure_network(spec, "make the network by which jobs reach what is outside")
+
+    def remove_way_out(self) -> None:
+        """Remove the way out of all replicas, if there is one and none uses it any more."""
+        client, name = self.client, network_name(self._service_id)
+        with engine_errors(f"look for network {name}"):
+            found = client.networks(names=[name])
+        for item in found:
+            if item["Name"] == name:
+                self.remove_network(item["Id"])
+
+    def _ensure_network(self, spec: Mapping[str, Any], doing: str) -> str:
         client = self.client
-        with self._network_lock, engine_errors(f"make the network of job {launch.job_id}"):
-            for item in client.networks(names=[name]):
-                if item["Name"] == name:
+        with self._network_lock, engine_errors(doing):
+            for item in client.networks(names=[spec["Name"]]):
+                if item["Name"] == spec["Name"]:
                     return str(item["Id"])
-            made = client.create_network(
-                name, driver="overlay", attachable=True, labels=job_labels(self._service_id, launch)
-            )
-        return str(made["Id"])
+            return str(post(client, "/networks/create", dict(spec))["Id"])
 
     def ensure_service(self, spec: Mapping[str, Any], headers: dict[str, str]) -> str:
         """Make the service of ``spec`` unless one of its name exists; return its id."""

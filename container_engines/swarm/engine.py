@@ -24,6 +24,7 @@ from container_engines.base import (
 )
 from container_engines.docker.errors import engine_error, engine_errors
 from container_engines.docker.logs import read_frames
+from container_engines.endpoint_addresses import EndpointAddresses
 from container_engines.labels import JOB_UID, attempt_of, replica_labels, replica_of
 from container_engines.pull_watch import PullWatch
 from container_engines.swarm.agent import AgentLaunch
@@ -32,7 +33,8 @@ from container_engines.swarm.facts import NodeFacts
 from container_engines.swarm.images import SwarmImages
 from container_engines.swarm.logs import LogFollowers
 from container_engines.swarm.spec import job_prefix, secret_name, service_name, service_spec
-from container_engines.swarm.tasks import REPLICA_STATES, Run, TaskPhase, job_in
+from container_engines.swarm.tasks import REPLICA_STATES, Node, Run, TaskPhase, job_in
+from container_engines.swarm.way_out import WayOut
 from training_api.errors import (
     EngineBusy,
     EngineError,
@@ -74,6 +76,7 @@ class SwarmEngine(Engine):
     :param stop_grace_seconds: the grace period of new containers; a swarm fixes it at their start.
     :param prepare_seconds: how long a start waits for its machine before it is ``StillStarting``.
     :param agent: the agent of each machine, which reads what containers write there; ``None``: there is none.
+        With its ``egress``, replicas run only on machines whose agent has put the rules in place.
     """
 
     def __init__(
@@ -89,6 +92,8 @@ class SwarmEngine(Engine):
         self._grace_seconds = stop_grace_seconds
         self._prepare_seconds = prepare_seconds
         self._agent = agent
+        self._egress = agent.egress if agent else None
+        self._addresses = EndpointAddresses(self._egress) if self._egress else None
         self._swarm = SwarmApi(service_id, docker_host)
         self._images = SwarmImages()
         self._followers = LogFollowers()
@@ -117,15 +122,25 @@ class SwarmEngine(Engine):
             self._swarm.ensure_agents(self._agent)
         else:
             self._swarm.remove_agents()
+        if self._addresses:
+            self._addresses.look_up()
+        else:
+            self._swarm.remove_way_out()
 
     def ping(self) -> str:
         return self._swarm.version()
 
     def hosts(self) -> Mapping[str, Resources]:
-        ready = {node.node_id: node.resources for node in self._swarm.nodes().values() if node.is_open}
+        ready = [node for node in self._swarm.nodes().values() if node.is_open]
         if not ready:
             raise EngineUnavailable("no machine of the swarm is ready and active (docker node ls shows them)")
-        return ready
+        limited = {node.node_id: node.resources for node in ready if self._is_limited(node)}
+        if not limited:
+            raise EngineUnavailable(
+                f"no machine of the swarm limits what jobs reach yet, as TRAINING_EGRESS={self._egress and self._egress.mode} "
+                "says: its agent puts the rules in place (docker service logs shows why it has not)"
+            )
+        return limited
 
     def max_networks(self) -> int | None:
         return self._swarm.address_pools().networks
@@ -146,6 +161,7 @@ class SwarmEngine(Engine):
                 "the metrics of a trial are read by an agent on its machine, and this swarm has none: set TRAINING_AGENT_IMAGE "
                 "and TRAINING_AGENT_URL, or run tuning jobs on one machine, with TRAINING_ENGINE=docker"
             )
+        self._check_limits(launch)
         self._remove_lost_runs(launch)
         name = service_name(launch)
         while True:
@@ -252,9 +268,27 @@ class SwarmEngine(Engine):
             before = now
             time.sleep(_POLL_SECONDS if tasks else _IDLE_POLL_SECONDS)
 
+    def _is_limited(self, node: Node) -> bool:
+        """Whether what replicas on a machine reach is limited as it should be."""
+        return self._egress is None or self.facts.holds_egress(node.node_id, self._egress.digest)
+
+    def _check_limits(self, launch: ReplicaLaunch) -> None:
+        """:raises EngineUnavailable: the chosen machine does not limit what jobs reach, as it should."""
+        node = self._swarm.nodes().get(launch.machine) if self._egress and launch.machine else None
+        if node and not self._is_limited(node):
+            raise EngineUnavailable(
+                f"machine {node.name} takes no replica: its agent has not put the rules of TRAINING_EGRESS in place"
+            )
+
+    def _way_out(self) -> WayOut | None:
+        if self._addresses is None:
+            return None
+        return WayOut(self._swarm.ensure_way_out(), dns=self._addresses.dns, hosts=self._addresses.hosts)
+
     def _ensure_service(self, launch: ReplicaLaunch) -> str:
         labels = replica_labels(self._service_id, launch)
-        network_id = self._swarm.ensure_network(launch)
+        way_out, nodes = self._way_out(), self._swarm.nodes().values()
+        network_id = self._swarm.ensure_network(launch, is_internal=way_out is not None)
         spec = service_spec(
             launch,
             network_id=network_id,
@@ -264,7 +298,9 @@ class SwarmEngine(Engine):
             },
             labels=labels,
             grace_seconds=self._grace_seconds,
-            nodes=self._swarm.nodes().values(),
+            nodes=nodes,
+            closed=[node.node_id for node in nodes if not self._is_limited(node)],
+            way_out=way_out,
         )
         return self._swarm.ensure_service(spec, self._images.pull_headers(launch.image_id))
 

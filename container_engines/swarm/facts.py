@@ -11,6 +11,9 @@ from container_engines.base import Usage
 
 #: What an agent has not repeated for so long says nothing of now.
 _FRESH_SECONDS = 60.0
+#: The same of the rules, which a machine that starts again does not have: agents speak every two seconds, and
+#: no machine starts within this time.
+_FRESH_EGRESS_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,10 +23,12 @@ class MachineFacts:
 
     :param out_of_memory: of each container that has ended: whether the kernel ended it for its memory.
     :param usage: what each running container uses.
+    :param egress: the digest of the egress that the rules there hold; empty: there are none.
     """
 
     out_of_memory: Mapping[str, bool]
     usage: Mapping[str, Usage]
+    egress: str = ""
 
 
 NO_FACTS = MachineFacts(out_of_memory={}, usage={})
@@ -51,6 +56,14 @@ class NodeFacts:
         with self._lock:
             told = self._told.get(machine)
         return told[1].out_of_memory.get(container_id) if told else None
+
+    def holds_egress(self, machine: str, digest: str) -> bool:
+        """Whether a machine has the rules of an egress, as its agent has just said."""
+        with self._lock:
+            told = self._told.get(machine)
+        return (
+            told is not None and told[1].egress == digest and self._clock() - told[0] < _FRESH_EGRESS_SECONDS
+        )
 
     def usage(self, machine: str, container_id: str) -> Usage | None:
         """Return what a container uses; ``None``: nothing was said lately."""

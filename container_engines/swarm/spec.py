@@ -9,7 +9,7 @@ docs.docker.com/reference/api/engine, "ServiceCreate".
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from copy import deepcopy
 from typing import Any
 
@@ -17,6 +17,7 @@ from container_engines.base import FILE_MODE, METRIC_FOLDER, OPEN_FOLDER_MODE, R
 from container_engines.confinement import DNS_OPTIONS, DROPPED_CAPABILITIES, MACHINE_NAME
 from container_engines.docker.log_files import log_files
 from container_engines.swarm.tasks import GPU_KIND, Node
+from container_engines.swarm.way_out import WayOut
 
 #: A constraint that no node meets.
 _NOWHERE = "node.labels.container-training.stopped==yes"
@@ -46,6 +47,8 @@ def service_spec(
     labels: Mapping[str, str],
     grace_seconds: float,
     nodes: Iterable[Node],
+    closed: Collection[str] = (),
+    way_out: WayOut | None = None,
 ) -> dict[str, Any]:
     """
     Return the run's service: with limits, without unneeded capabilities, alone with its job.
@@ -54,6 +57,8 @@ def service_spec(
         path is where the container has the file.
     :param nodes: machines of the swarm. Unless the launch names one, those that are too small for the limits
         are excluded, because an engine refuses a limit of more cores than it has.
+    :param closed: ids of those that are excluded, too.
+    :param way_out: in place of the swarm's own bridge.
     """
     container = {
         "Image": launch.image_id,
@@ -87,8 +92,14 @@ def service_spec(
         "StopGracePeriod": round(grace_seconds * 1e9),
         "CapabilityDrop": list(DROPPED_CAPABILITIES),
         "Privileges": {"NoNewPrivileges": True},  # engines before 25 do not know it
-        "DNSConfig": {"Options": list(DNS_OPTIONS)},
-        "Hosts": [f"host-gateway {MACHINE_NAME}"],
+        "DNSConfig": {
+            "Options": list(DNS_OPTIONS),
+            **({"Nameservers": list(way_out.dns)} if way_out and way_out.dns else {}),
+        },
+        "Hosts": [
+            f"host-gateway {MACHINE_NAME}",
+            *(f"{address} {name}" for name, address in (way_out.hosts if way_out else {}).items()),
+        ],
     }
     resources: dict[str, Any] = {
         "Limits": {
@@ -107,9 +118,12 @@ def service_spec(
             "ContainerSpec": container,
             "Resources": resources,
             "RestartPolicy": {"Condition": "none"},
-            "Placement": {"Constraints": _constraints(launch, nodes)},
+            "Placement": {"Constraints": _constraints(launch, nodes, closed)},
             "LogDriver": {"Name": log_files().type, "Options": log_files().config},
-            "Networks": [{"Target": network_id, "Aliases": [launch.host_name]}],
+            "Networks": [
+                {"Target": network_id, "Aliases": [launch.host_name]},
+                *([{"Target": way_out.network_id}] if way_out else []),
+            ],
         },
     }
 
@@ -141,10 +155,10 @@ def _reserved(launch: ReplicaLaunch) -> dict[str, Any]:
     return reserved
 
 
-def _constraints(launch: ReplicaLaunch, nodes: Iterable[Node]) -> list[str]:
+def _constraints(launch: ReplicaLaunch, nodes: Iterable[Node], closed: Collection[str]) -> list[str]:
     if launch.machine:
         return [f"node.id=={launch.machine}"]
-    return [f"node.id!={node.node_id}" for node in nodes if _is_small(node, launch)]
+    return [f"node.id!={node.node_id}" for node in nodes if node.node_id in closed or _is_small(node, launch)]
 
 
 def _is_small(node: Node, launch: ReplicaLaunch) -> bool:

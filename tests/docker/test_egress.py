@@ -22,14 +22,13 @@ import pytest
 from local_stack.parts.gateway import find_gateway
 from local_stack.settings import CONTAINER_HOST_NAME
 from local_stack.stack import LocalStack
+from tests.support.bed.egress_probe import PEER, TRY, reached, runs, submit
 from tests.support.bed.job_watch import messages, until_state
 from tests.support.bed.real_parts import end_all_jobs
 from tests.support.bed.service_process import ServiceProcess
 from tests.support.ports import reserve_port
 from tests.support.run_id import exclusive
 from tests.support.waiting import wait_until
-from training_api.clients.training import TrainingClient
-from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
 from training_api.job.image_ref import ImageRef
 from training_api.states import JobState
 
@@ -53,53 +52,6 @@ names = socketserver.UDPServer(("", 53), type("Names", (socketserver.DatagramReq
 threading.Thread(target=names.serve_forever, daemon=True).start()
 socketserver.TCPServer(("", int(sys.argv[1])), socketserver.BaseRequestHandler).serve_forever()
 """
-#: Prints which of the places in its argument it reaches: ``NAME: [KIND, HOST, PORT]``.
-TRY = """
-import json, os, socket, struct, sys, time, urllib.error, urllib.request
-def tcp(host, port):
-    socket.create_connection((host, port), 5).close()
-def udp(host, port):
-    with socket.socket(type=socket.SOCK_DGRAM) as probe:
-        probe.settimeout(5)
-        probe.connect((host, port))
-        probe.send(b"question")
-        probe.recv(100)
-def http(host, port):
-    request = urllib.request.Request(f"http://{host}:{port}/computeMetadata/v1/project/project-id")
-    request.add_header("Metadata-Flavor", "Google")
-    try:
-        print("SAID", urllib.request.urlopen(request, timeout=5).read().decode())
-    except urllib.error.HTTPError:
-        pass
-def own_gateway():
-    rows = [line.split() for line in open("/proc/net/route")]
-    (gateway,) = [row[2] for row in rows if row[1] == "00000000"]
-    return socket.inet_ntoa(struct.pack("<L", int(gateway, 16)))
-def broadcast(host, port):
-    with socket.socket(type=socket.SOCK_DGRAM) as probe:
-        probe.settimeout(5)
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
-        probe.sendto(b"question", (host, port))
-        probe.recv(100)
-reached = []
-for name, (kind, host, port) in json.loads(sys.argv[1]).items():
-    try:
-        {"tcp": tcp, "udp": udp, "http": http, "broadcast": broadcast}[kind](host or own_gateway(), port)
-        reached.append(name)
-    except OSError as error:
-        print("CLOSED", name, type(error).__name__, flush=True)
-(worker,) = json.loads(os.environ["CLUSTER_SPEC"])["cluster"]["worker"]
-name, port = worker.split(":")
-for _ in range(100):
-    try:
-        tcp(name, int(port))
-        reached.append("peer")
-        break
-    except OSError:
-        time.sleep(0.2)
-print("REACHED", ",".join(sorted(reached)), flush=True)
-"""
-PEER = "import socketserver as s; s.TCPServer(('', 2222), s.BaseRequestHandler).serve_forever()"
 #: What a job needs, and its own network.
 NEEDED = {"metadata", "object store", "allowed", "peer"}
 REACHED = {
@@ -222,34 +174,6 @@ def service(
             end_all_jobs(client)
     finally:
         service.kill()
-
-
-def runs(image: ImageRef, program: str, *arguments: str) -> ReplicaConfig:
-    return ReplicaConfig(
-        image_uri=str(image),
-        container_command=["python3", "-u", "-c", program],
-        container_args=list(arguments),
-    )
-
-
-def submit(training: TrainingClient, job_id: str, master: ReplicaConfig, worker: ReplicaConfig) -> None:
-    training_input = TrainingInput(
-        region="us-central1",
-        scale_tier="CUSTOM",
-        master_type="n1-standard-4",
-        master_config=master,
-        worker_type="n1-standard-4",
-        worker_count=1,
-        worker_config=worker,
-    )
-    training.create_job(Job(job_id=job_id, training_input=training_input))
-
-
-def reached(lines: list[str]) -> set[str]:
-    """Return the names in the line of ``TRY``."""
-    (line,) = [line for line in lines if "REACHED" in line]
-    names = set(line.partition("REACHED ")[2].split(","))
-    return names - {""}
 
 
 @pytest.mark.proves("limits of what jobs reach", on="one machine")

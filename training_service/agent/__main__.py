@@ -6,6 +6,7 @@ The training service starts it as a global service of its swarm; what it needs i
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import signal
@@ -15,6 +16,9 @@ from pathlib import Path
 import structlog
 
 from container_engines.confinement import MACHINE_NAME
+from container_engines.egress import Egress, EgressMode, Endpoint
+from container_engines.swarm.way_out import interface_of, network_name
+from training_service.agent.bridge_keeper import BridgeKeeper
 from training_service.agent.local_engine import LocalEngine
 from training_service.agent.node_agent import NodeAgent
 from training_service.agent.replica_addresses import BRIDGE, ReplicaAddresses
@@ -38,10 +42,12 @@ def main() -> int:
     authority = os.environ.get("TRAINING_AGENT_AUTHORITY_FILE", "")
     client = ServiceClient(environment["URL"], token, environment["NODE"], authority=authority)
     socket = os.environ.get("TRAINING_AGENT_DOCKER_SOCKET", "")
-    engine = LocalEngine(socket, environment["LABEL"])
+    label = environment["LABEL"]
+    engine = LocalEngine(socket, label)
+    bridge = _bridge(socket, label)
     port = int(os.environ.get("TRAINING_AGENT_METADATA_PORT", "0"))
-    metadata = _metadata(ReplicaAddresses(socket, environment["LABEL"]), client, port) if port else None
-    agent = NodeAgent(Path(environment["FOLDER"]) / environment["NODE"], client, engine, metadata)
+    metadata = _metadata(socket, label, client, port, is_limited=bridge is not None) if port else None
+    agent = NodeAgent(Path(environment["FOLDER"]) / environment["NODE"], client, engine, metadata, bridge)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: agent.stop())
     agent.run()
@@ -50,10 +56,35 @@ def main() -> int:
     return 0
 
 
-def _metadata(addresses: ReplicaAddresses, client: ServiceClient, port: int) -> MetadataServer:
+def _bridge(socket: str, label: str) -> BridgeKeeper | None:
+    """Return what limits what jobs reach; ``None``: nothing does."""
+    mode = EgressMode(os.environ.get("TRAINING_AGENT_EGRESS", EgressMode.OPEN))
+    if mode is EgressMode.OPEN:
+        return None
+    # docker-py takes a fifth of the memory of an agent, most of which limit nothing.
+    from container_engines.docker.client import DockerConnection
+    from container_engines.swarm.machine_bridge import MachineBridge
+
+    allowed = json.loads(os.environ.get("TRAINING_AGENT_EGRESS_ALLOW", "[]"))
+    egress = Egress(mode, tuple(map(Endpoint.parse, allowed)))
+    return BridgeKeeper(MachineBridge(DockerConnection(f"unix://{socket}"), _service_id(label), egress))
+
+
+def _metadata(
+    socket: str, label: str, client: ServiceClient, port: int, *, is_limited: bool
+) -> MetadataServer:
     """Return the metadata endpoint, for containers in this machine's bridge of the swarm alone."""
+    service_id = _service_id(label)
+    network, interface = (
+        (network_name(service_id), interface_of(service_id)) if is_limited else (BRIDGE, BRIDGE)
+    )
+    addresses = ReplicaAddresses(socket, label, network=network)
     app = create_metadata_app(ReplicaCallers(addresses, client).at)
-    return MetadataServer(app, MACHINE_NAME, port, interface=BRIDGE)
+    return MetadataServer(app, MACHINE_NAME, port, interface=interface)
+
+
+def _service_id(label: str) -> str:
+    return label.partition("=")[2]
 
 
 if __name__ == "__main__":

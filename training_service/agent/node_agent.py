@@ -8,11 +8,14 @@ stored lies in them, so that an agent that is killed is resumed by the next one.
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import structlog
 
+from container_engines.swarm.facts import MachineFacts
 from training_api.errors import EngineError
+from training_service.agent.bridge_keeper import BridgeKeeper
 from training_service.agent.local_engine import LocalEngine
 from training_service.agent.rows import stream_of
 from training_service.agent.service_client import ServiceClient
@@ -34,13 +37,20 @@ class NodeAgent:
 
     :param root: this machine's folder of streams.
     :param metadata: the metadata endpoint of the jobs here; ``None``: there is none.
+    :param bridge: keeps the limits of what jobs reach; ``None``: there are none.
     """
 
     def __init__(
-        self, root: Path, service: ServiceClient, engine: LocalEngine, metadata: MetadataServer | None = None
+        self,
+        root: Path,
+        service: ServiceClient,
+        engine: LocalEngine,
+        metadata: MetadataServer | None = None,
+        bridge: BridgeKeeper | None = None,
     ) -> None:
         self._engine = engine
         self._metadata = metadata
+        self._bridge = bridge
         self._service = service
         self._drained = threading.Event()
         self._reader = MetricReader(root, service, self._drained.set)
@@ -51,6 +61,8 @@ class NodeAgent:
     def run(self) -> None:
         """Serve until ``stop`` is called."""
         self._reader.adopt()
+        if self._bridge:
+            self._bridge.start()
         try:
             while not self._stopping.is_set():
                 if self._metadata:
@@ -68,6 +80,8 @@ class NodeAgent:
         finally:
             if self._metadata:
                 self._metadata.stop()
+            if self._bridge:
+                self._bridge.stop()
             self._reader.stop()
 
     def stop(self) -> None:
@@ -88,11 +102,15 @@ class NodeAgent:
             opened=opened,
             drained=drained,
             jobs=self._reader.job_uids(),
-            facts=self._engine.facts(),
+            facts=self._facts(),
         )
         if self._obey(answer):
             self._drained.wait(_DRAIN_SECONDS)
         self._seen = answer.version
+
+    def _facts(self) -> MachineFacts:
+        facts = self._engine.facts()
+        return replace(facts, egress=self._bridge.digest) if self._bridge else facts
 
     def _obey(self, answer: SyncResponse) -> bool:
         """Do what is ordered; whether a stream is now read to its end."""

@@ -1,8 +1,8 @@
 """
 Which container of this machine has an address, by the machine's engine.
 
-Each container of a swarm is also in the machine's own bridge ``docker_gwbridge``, by which it reaches what is
-outside of its job's network, and has an address there. The engine's description of that network says whose
+Each container of a swarm is also in a bridge of the machine, by which it reaches what is outside of its job's
+network, and has an address there: ``docker_gwbridge``, or that of ``container_engines/swarm/way_out.py``. The engine's description of that network says whose
 each address is (seen with Engine 20.10).
 """
 
@@ -27,9 +27,18 @@ class ReplicaAddresses:
 
     :param socket: path of the engine's socket.
     :param label: ``NAME=VALUE`` that these containers carry.
+    :param network: the bridge that they are in, by the name of its network.
     """
 
-    def __init__(self, socket: str, label: str, transport: httpx.BaseTransport | None = None) -> None:
+    def __init__(
+        self,
+        socket: str,
+        label: str,
+        transport: httpx.BaseTransport | None = None,
+        *,
+        network: str = BRIDGE,
+    ) -> None:
+        self._network = network
         self._name, _, self._value = label.partition("=")
         self._http = httpx.Client(
             base_url=API, transport=transport or httpx.HTTPTransport(uds=socket), timeout=TIMEOUT_SECONDS
@@ -62,7 +71,7 @@ class ReplicaAddresses:
 
     def _containers(self) -> Mapping[str, str]:
         """Return the container of each address; one that two have is nobody's."""
-        answer = self._http.get(f"/networks/{BRIDGE}")
+        answer = self._http.get(f"/networks/{self._network}")
         answer.raise_for_status()
         found: dict[str, str] = {}
         for container_id, endpoint in (answer.json()["Containers"] or {}).items():

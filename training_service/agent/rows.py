@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from container_engines.base import Usage
 from container_engines.swarm.facts import MachineFacts
 from training_api.job.tuning.measurement import Report
-from training_service.agent.wire import ContainerEnd, ContainerUse, ReportRow, StreamRef
+from training_service.agent.wire import ContainerEnd, ContainerUse, ReportRow, StreamRef, SyncRequest
 from training_service.intake.metric_stream import PlacedReport, StreamName
 
 
@@ -55,14 +53,15 @@ def uses_of(facts: MachineFacts) -> list[ContainerUse]:
     ]
 
 
-def facts_of(ends: Iterable[ContainerEnd], uses: Iterable[ContainerUse]) -> MachineFacts:
+def facts_of(asked: SyncRequest) -> MachineFacts:
     """Return the facts of a machine from the wire."""
     return MachineFacts(
-        out_of_memory={one.container_id: one.out_of_memory for one in ends},
+        egress=asked.egress,
+        out_of_memory={one.container_id: one.out_of_memory for one in asked.ends},
         usage={
             one.container_id: Usage(
                 cpu_seconds=one.cpu_seconds, memory_bytes=one.memory_bytes, age_seconds=one.age_seconds
             )
-            for one in uses
+            for one in asked.uses
         },
     )

@@ -116,6 +116,7 @@ class ServiceClient:
             jobs=list(jobs),
             ends=ends_of(facts),
             uses=uses_of(facts),
+            egress=facts.egress,
         )
         answer = self._post(SYNC, asked, SyncResponse)
         self._ordered = frozenset(map(stream_of, answer.streams))
@@ -212,7 +213,9 @@ class ServiceClient:
         self, path: str, asked: WireModel, kind: type[_Answer], timeout: httpx.Timeout = _TIMEOUT
     ) -> _Answer:
         try:
-            answer = self._http.post(path, content=asked.model_dump_json(by_alias=True), timeout=timeout)
+            # An older service refuses what it does not know, and so gets only what is said.
+            content = asked.model_dump_json(by_alias=True, exclude_defaults=True)
+            answer = self._http.post(path, content=content, timeout=timeout)
             answer.raise_for_status()
             return kind.model_validate_json(answer.content)
         except httpx.HTTPError as error:

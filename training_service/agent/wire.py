@@ -69,6 +69,7 @@ class SyncRequest(WireModel):
     :param jobs: uids of the jobs that have a folder.
     :param ends: containers of the machine that have ended.
     :param uses: containers that run.
+    :param egress: the digest of the egress that the machine's rules hold; empty: there are none.
     """
 
     node: _Name
@@ -78,6 +79,7 @@ class SyncRequest(WireModel):
     jobs: list[_Name] = Field([], max_length=_MAX_LISTED)
     ends: list[ContainerEnd] = Field([], max_length=_MAX_LISTED)
     uses: list[ContainerUse] = Field([], max_length=_MAX_LISTED)
+    egress: _Name = ""
 
 
 class SyncResponse(WireModel):

@@ -10,6 +10,7 @@ from pathlib import Path
 import structlog
 
 from container_engines.confinement import MACHINE_NAME
+from container_engines.egress import EgressMode
 from container_engines.swarm.agent import AgentLaunch
 from training_api.errors import TrainingError
 from training_api.iam.registry_wire import is_same_registry
@@ -46,6 +47,7 @@ def agent_launch(settings: ServiceSettings, key: SigningKey) -> AgentLaunch | No
         folder=settings.agent_folder.rstrip("/"),
         docker_socket=settings.agent_docker_socket,
         metadata_port=settings.agent_metadata_port,
+        egress=settings.reach if settings.egress is not EgressMode.OPEN else None,
         authority=_read_authority(settings.agent_authority) if settings.agent_authority else "",
         pull_token=_pull_token(settings, key),
     )

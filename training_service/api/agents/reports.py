@@ -65,7 +65,7 @@ def agents_router(streams: NodeStreams, facts: NodeFacts) -> Routes:
     async def sync(asked: SyncRequest) -> JSONResponse:
         """Take what an agent has; answer what it is to do, at once if that is news."""
         node, until = asked.node, time.monotonic() + _HOLD_SECONDS
-        facts.tell(node, facts_of(asked.ends, asked.uses))
+        facts.tell(node, facts_of(asked))
         await run_in_threadpool(
             streams.hear, node, map(stream_of, asked.opened), map(stream_of, asked.drained)
         )

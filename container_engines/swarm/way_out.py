@@ -1,0 +1,73 @@
+"""
+How the replicas of a swarm reach what is outside of their job's network, if that is limited.
+
+By default the way out is ``docker_gwbridge``, which all containers of the swarm share on a machine, and rules
+for it would be rules for the services of others, too. So replicas get a bridge of this training service in its
+place: a network of the swarm that each machine makes from a configuration of its own
+(``docker network create --scope swarm --config-from``). The configuration names the interface, which the
+rules know. The machine's agent makes it after the rules, and no machine starts a replica without it
+(``machine_bridge.py``). A bridge with a gateway takes the place of ``docker_gwbridge`` [moby: needDefaultGW].
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from container_engines.egress import mark_of, shared_bridge_of
+
+_INTERFACE = "com.docker.network.bridge.name"
+#: Whether containers of the bridge reach each other; they meet in their job's network.
+_IS_OPEN_INSIDE = "com.docker.network.bridge.enable_icc"
+
+
+@dataclass(frozen=True, slots=True)
+class WayOut:
+    """
+    What a replica's service needs for it.
+
+    :param network_id: the swarm's network.
+    :param dns: name servers; empty: the engine's.
+    :param hosts: addresses by name, beside what name servers say.
+    """
+
+    network_id: str
+    dns: Sequence[str] = ()
+    hosts: Mapping[str, str] = field(default_factory=dict)
+
+
+def interface_of(service_id: str) -> str:
+    """Return the name of the interface on each machine."""
+    return shared_bridge_of(mark_of(service_id))
+
+
+def network_name(service_id: str) -> str:
+    """Return the name of the swarm's network."""
+    return f"ct-out-{mark_of(service_id)}"
+
+
+def config_name(service_id: str) -> str:
+    """Return the name of the configuration on each machine."""
+    return f"{network_name(service_id)}-config"
+
+
+def network_spec(service_id: str) -> dict[str, Any]:
+    """Return the swarm's network, as the engine's API takes it; labels are the configuration's."""
+    return {
+        "Name": network_name(service_id),
+        "Driver": "bridge",
+        "Scope": "swarm",
+        "ConfigFrom": {"Network": config_name(service_id)},
+    }
+
+
+def config_spec(service_id: str, labels: Mapping[str, str]) -> dict[str, Any]:
+    """Return a machine's configuration of it."""
+    return {
+        "Name": config_name(service_id),
+        "ConfigOnly": True,
+        "Options": {_INTERFACE: interface_of(service_id), _IS_OPEN_INSIDE: "false"},
+        "Labels": dict(labels),
+    }
