@@ -163,7 +163,7 @@ def ruleset(
             for network, port in reachable
         ),
         "fib daddr type local goto closed",
-        f"{inside} accept",
+        *([] if is_shared else [f"{inside} accept"]),
         *closed[mode],
     ]
     return "\n".join(

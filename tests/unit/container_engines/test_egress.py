@@ -6,7 +6,16 @@ from ipaddress import ip_address, ip_network
 
 import pytest
 
-from container_engines.egress import EgressMode, Endpoint, bridge_of, mark_of, ruleset, table_of
+from container_engines.egress import (
+    Egress,
+    EgressMode,
+    Endpoint,
+    bridge_of,
+    mark_of,
+    ruleset,
+    shared_bridge_of,
+    table_of,
+)
 
 MARK = mark_of("service")
 
@@ -24,6 +33,7 @@ def test_an_endpoint_is_a_host_and_a_port(text: str, host: str, port: int) -> No
     endpoint = Endpoint.parse(text)
 
     assert (endpoint.host, endpoint.port) == (host, port)
+    assert str(endpoint) == text
     assert endpoint.is_machine is (host == "host.docker.internal")
     assert (endpoint.network is None) is host.endswith((".com", ".internal"))
 
@@ -126,3 +136,27 @@ def test_an_interface_has_the_services_mark_and_is_short_enough() -> None:
     assert first != second
     assert len(first) == len(second) == 15  # the most that Linux takes
     assert f'iifname "{first[:8]}*" jump job' in ruleset(MARK, EgressMode.OPEN, [])
+
+
+def test_jobs_that_share_a_bridge_are_closed_to_each_other_before_anything_is_open() -> None:
+    lines = ruleset(MARK, EgressMode.INTERNET, [(ip_network("10.0.0.0/8"), 53)], is_shared=True).splitlines()
+
+    inside = [line for line in lines if line.startswith("fib daddr . iif")]
+    assert inside == ["fib daddr . iif oif exists goto closed"]
+    opened = [n for n, line in enumerate(lines) if "dport" in line and line.endswith("accept")]
+    assert lines.index(inside[0]) < min(opened)
+    bridge = shared_bridge_of(MARK)
+    assert len(bridge) <= 15
+    assert f'iifname "{bridge[:8]}*" jump job' in "\n".join(lines)
+
+
+def test_another_digest_is_another_reach() -> None:
+    first, second = Endpoint("a.test", 1), Endpoint("b.test", 2)
+    digests = {
+        Egress(mode, endpoints).digest
+        for mode in EgressMode
+        for endpoints in ((), (first,), (second,), (first, second))
+    }
+
+    assert len(digests) == 12
+    assert Egress(EgressMode.NONE, (second, first)).digest in digests

@@ -52,11 +52,20 @@ def test_open_is_the_default_and_there_is_no_endpoint_of_nothing() -> None:
     assert (settings().reach.mode, settings().reach.endpoints) == (EgressMode.OPEN, ())
 
 
+AGENTS = {"engine": "swarm", "agent_image": "image", "agent_url": "http://10.0.0.1:8470"}
+
+
 @pytest.mark.parametrize("mode", ["internet", "none"])
-def test_a_swarm_cannot_be_closed(mode: str) -> None:
-    assert settings(engine="swarm").reach.mode is EgressMode.OPEN
-    with pytest.raises(ValidationError, match="TRAINING_EGRESS must be open with TRAINING_ENGINE=swarm"):
-        settings(engine="swarm", egress=mode)
+@pytest.mark.parametrize("given", [{"engine": "swarm"}, {**AGENTS, "agent_docker_socket": ""}])
+def test_a_swarm_is_closed_by_agents_with_the_engines_socket(mode: str, given: dict[str, Any]) -> None:
+    assert settings(**given).reach.mode is EgressMode.OPEN
+    with pytest.raises(ValidationError, match=f"without agents that have the engine's socket, got {mode}"):
+        settings(**given, egress=mode)
+
+    reach = settings(**AGENTS, egress=mode, metadata_host="172.17.0.1").reach
+
+    # Each machine's agent has the endpoint there, and not the service.
+    assert reach.endpoints == (Endpoint("host.docker.internal", 8475),)
 
 
 @pytest.mark.parametrize(

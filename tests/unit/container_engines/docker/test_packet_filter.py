@@ -213,7 +213,7 @@ def test_endpoints_are_looked_up_and_containers_of_none_get_their_addresses(
             raise socket.gaierror("unknown")
         return [(0, 0, 0, "", (address, port)) for address in ("10.9.9.9", "fd00::9")]
 
-    module = "container_engines.docker.packet_filter.socket.getaddrinfo"
+    module = "container_engines.endpoint_addresses.socket.getaddrinfo"
     with monkeypatch.context() as patched, structlog.testing.capture_logs() as logs:
         patched.setattr(module, look_up)
         engine.confine()

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from container_engines.egress import Egress, EgressMode, Endpoint
 from container_engines.swarm.agent import (
     AGENT_SPEC,
     AgentLaunch,
@@ -109,3 +110,16 @@ def test_a_machine_that_cannot_pull_is_seen_until_it_could(
     tasks: list[dict[str, object]], is_refused: bool
 ) -> None:
     assert is_refused_image(tasks) is is_refused
+
+
+def test_agents_are_told_what_jobs_may_reach() -> None:
+    def told(egress: Egress | None) -> list[str]:
+        spec = agent_service_spec("service", replace(AGENT, egress=egress), IDS)
+        environment = spec["TaskTemplate"]["ContainerSpec"]["Env"]
+        return [each for each in environment if each.startswith("TRAINING_AGENT_EGRESS")]
+
+    assert told(None) == []
+    assert told(Egress(EgressMode.NONE, (Endpoint("fd00::1", 443),))) == [
+        "TRAINING_AGENT_EGRESS=none",
+        'TRAINING_AGENT_EGRESS_ALLOW=["[fd00::1]:443"]',
+    ]

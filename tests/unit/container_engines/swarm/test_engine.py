@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from container_engines.base import ReplicaLaunch, StillStarting, Usage
+from container_engines.egress import Egress, EgressMode
 from container_engines.labels import replica_labels
 from container_engines.swarm.agent import AgentLaunch
 from container_engines.swarm.engine import SwarmEngine
@@ -47,6 +48,7 @@ class Manager:
     def __init__(self) -> None:
         self.phase = TaskPhase.PREPARES
         self.answers = self.is_open = True
+        self.joined: list[str] = []
         self.made = 0
         self.removed = 0
 
@@ -57,10 +59,14 @@ class Manager:
         size = Resources(cpus=8, memory_bytes=2**40)
         return {"n1": Node(node_id="n1", name="one", resources=size, is_down=False, is_open=self.is_open)}
 
-    def ensure_network(self, _: ReplicaLaunch) -> str:
-        return "network"
+    def ensure_network(self, _: ReplicaLaunch, *, is_internal: bool) -> str:
+        return "internal network" if is_internal else "network"
 
-    def ensure_service(self, _spec: Mapping[str, Any], _headers: dict[str, str]) -> str:
+    def ensure_way_out(self) -> str:
+        return "way out"
+
+    def ensure_service(self, spec: Mapping[str, Any], _headers: dict[str, str]) -> str:
+        self.joined = [each["Target"] for each in spec["TaskTemplate"]["Networks"]]
         if self.made == self.removed:
             self.made += 1
             self.phase = TaskPhase.PREPARES
@@ -287,3 +293,40 @@ def test_the_job_of_a_container_is_known_on_its_machine_alone(monkeypatch: pytes
     assert engine.job_on("n2", "container") is None
     assert engine.job_on("n1", "other") is None
     assert engine.job_on("n1", "") is None
+
+
+LIMITED = replace(AGENT, egress=Egress(EgressMode.INTERNET))
+
+
+def test_a_replica_starts_only_where_the_agent_has_put_the_rules_in_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    manager = Manager()
+    engine = engine_of(manager, monkeypatch, agent=LIMITED)
+    launch = replace(LAUNCH, machine="n1")
+    for told in ("", "of other settings"):
+        engine.facts.tell("n1", MachineFacts(out_of_memory={}, usage={}, egress=told))
+        with pytest.raises(EngineUnavailable, match="machine one takes no replica: its agent has not put"):
+            engine.start_replica(launch)
+        with pytest.raises(EngineUnavailable, match="no machine of the swarm limits what jobs reach yet"):
+            engine.hosts()
+    assert manager.made == 0
+
+    assert LIMITED.egress
+    engine.facts.tell("n1", MachineFacts(out_of_memory={}, usage={}, egress=LIMITED.egress.digest))
+    with pytest.raises(StillStarting):
+        engine.start_replica(launch)
+
+    assert list(engine.hosts()) == ["n1"]
+    assert manager.joined == ["internal network", "way out"]
+
+
+def test_without_a_limit_nothing_is_asked_of_agents(monkeypatch: pytest.MonkeyPatch) -> None:
+    manager = Manager()
+    engine = engine_of(manager, monkeypatch, agent=AGENT)
+
+    with pytest.raises(StillStarting):
+        engine.start_replica(LAUNCH)
+
+    assert list(engine.hosts()) == ["n1"]
+    assert manager.joined == ["network"]

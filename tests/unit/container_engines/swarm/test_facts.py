@@ -36,3 +36,16 @@ def test_use_gets_older_and_then_says_nothing() -> None:
     assert facts.usage("two", "a") is None
     time.now = 61.0
     assert facts.usage("one", "a") is None
+
+
+def test_a_machine_holds_an_egress_as_long_as_its_agent_says_so() -> None:
+    time = Time()
+    facts = NodeFacts(time)
+    assert not facts.holds_egress("one", "digest")
+    facts.tell("one", MachineFacts(out_of_memory={}, usage={}, egress="digest"))
+
+    assert facts.holds_egress("one", "digest")
+    assert not facts.holds_egress("one", "another")
+    assert not facts.holds_egress("two", "digest")
+    time.now = 10.0  # a machine that starts again has no rules
+    assert not facts.holds_egress("one", "digest")

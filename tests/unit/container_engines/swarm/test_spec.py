@@ -8,6 +8,7 @@ from container_engines.base import GivenSecrets, ReplicaLaunch
 from container_engines.labels import attempt_of, replica_labels, replica_of
 from container_engines.swarm.spec import is_stopped, secret_name, service_name, service_spec, stopped
 from container_engines.swarm.tasks import Node
+from container_engines.swarm.way_out import WayOut
 from training_api.job.cluster import ReplicaId, ReplicaRole
 from training_api.job.machines import Resources
 from training_api.job.restarts import Attempt
@@ -119,3 +120,24 @@ def test_files_beside_the_image_are_at_their_paths_and_folders_may_be_written() 
     container = spec["TaskTemplate"]["ContainerSpec"]
     assert container["Secrets"][0]["File"]["Name"] == "/run/launcher/run.py"
     assert container["Mounts"] == [{"Type": "tmpfs", "Target": "/gcs", "TmpfsOptions": {"Mode": 0o1777}}]
+
+
+def test_a_way_out_takes_the_place_of_the_swarms_and_closed_machines_are_left_out() -> None:
+    nodes = [machine("limited", 4, 512 * MIB), machine("open", 4, 512 * MIB)]
+
+    spec = service_spec(
+        replace(LAUNCH, machine=""),
+        network_id="net",
+        secret_ids={},
+        labels={},
+        grace_seconds=1,
+        nodes=nodes,
+        closed=["open"],
+        way_out=WayOut("out", dns=["192.0.2.1"], hosts={"mlflow.lan": "10.9.9.9"}),
+    )
+
+    template = spec["TaskTemplate"]
+    assert template["Networks"][1:] == [{"Target": "out"}]
+    assert template["Placement"]["Constraints"] == ["node.id!=open"]
+    assert template["ContainerSpec"]["DNSConfig"]["Nameservers"] == ["192.0.2.1"]
+    assert "10.9.9.9 mlflow.lan" in template["ContainerSpec"]["Hosts"]
