@@ -16,7 +16,11 @@ logger = structlog.get_logger(__name__)
 
 
 class EndpointAddresses:
-    """The addresses of what containers may reach; a name that is no longer found keeps its last ones."""
+    """
+    The addresses of what containers may reach.
+
+    A name that is no longer found keeps its last ones.
+    """
 
     def __init__(self, egress: Egress) -> None:
         self._egress = egress

@@ -273,7 +273,7 @@ class SwarmEngine(Engine):
         return self._egress is None or self.facts.holds_egress(node.node_id, self._egress.digest)
 
     def _check_limits(self, launch: ReplicaLaunch) -> None:
-        """:raises EngineUnavailable: the chosen machine does not limit what jobs reach, as it should."""
+        """:raises EngineUnavailable: the chosen machine does not limit what jobs reach yet."""
         node = self._swarm.nodes().get(launch.machine) if self._egress and launch.machine else None
         if node and not self._is_limited(node):
             raise EngineUnavailable(

@@ -1,5 +1,5 @@
 """
-The way out of replicas on the engine's own machine: its interface, the rules, and then its configuration.
+The way out of replicas on one machine: its interface, the rules, and its configuration.
 
 Only with the configuration does a machine start a replica (``way_out.py``), so none runs without the rules.
 """

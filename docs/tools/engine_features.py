@@ -48,7 +48,7 @@ LACKS: Mapping[str, Mapping[str, str]] = {
     "DAGs that tune": {},
     "DAGs whose jobs have several replicas": {},
     "metadata endpoint": _NEEDS_AGENTS,
-    "limits of what jobs reach": _NO_SWARM,
+    "limits of what jobs reach": _NEEDS_AGENTS,
     "limits of what a container writes to its disk": _NO_SWARM,
 }
 

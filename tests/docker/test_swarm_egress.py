@@ -1,5 +1,5 @@
 """
-What a job of a swarm reaches, tried from its containers, where ``TRAINING_EGRESS`` limits it.
+What a job of a swarm reaches under ``TRAINING_EGRESS``, tried from its containers.
 
 Beside its machine there are another machine, a neighbour with an address of each kind, and other jobs.
 """

@@ -22,7 +22,7 @@ class Bridge(Protocol):
 
 
 class BridgeKeeper:
-    """Keeps ``bridge``: the engine that is asked may take a minute, and nothing else waits for it."""
+    """Keeps ``bridge``; nothing else waits for its engine, which may take a minute."""
 
     def __init__(self, bridge: Bridge) -> None:
         self._bridge = bridge

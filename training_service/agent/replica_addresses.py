@@ -2,8 +2,8 @@
 Which container of this machine has an address, by the machine's engine.
 
 Each container of a swarm is also in a bridge of the machine, by which it reaches what is outside of its job's
-network, and has an address there: ``docker_gwbridge``, or that of ``container_engines/swarm/way_out.py``. The engine's description of that network says whose
-each address is (seen with Engine 20.10).
+network, and has an address there: ``docker_gwbridge``, or that of ``container_engines/swarm/way_out.py``. The
+engine's description of that network says whose each address is (seen with Engine 20.10).
 """
 
 from __future__ import annotations
