@@ -1,8 +1,8 @@
 """
 The rules of ``egress.py`` on a Docker Engine's machine.
 
-The machine's own ``nft`` puts them in place (``machine_program.py``), once and not for each job: they name the
-interfaces of all networks that the service will ever make. They outlive the service and the engine.
+The machine's own ``nft`` puts them in place (``machine_program.py``), once and not for each job: they name
+the interfaces of all networks that the service will ever make. They outlive the service and the engine.
 """
 
 from __future__ import annotations
