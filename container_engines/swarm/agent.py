@@ -53,6 +53,7 @@ class AgentLaunch:
     :param authority: certificates by which they verify an ``https`` URL, PEM; empty: the public ones.
     :param folder: absolute path of a folder that every machine has; the metrics are below it.
     :param docker_socket: the engine's socket, on every machine; empty: agents do not see containers.
+    :param counts_disk: whether agents with the engine's socket count what containers write.
     :param egress: what agents with the engine's socket limit jobs to; ``None``: nothing is limited.
     """
 
@@ -64,6 +65,7 @@ class AgentLaunch:
     metadata_port: int = 0
     authority: str = ""
     egress: Egress | None = None
+    counts_disk: bool = False
     pull_token: Callable[[], str] = field(default=str, repr=False, compare=False)
 
     @property
@@ -116,6 +118,7 @@ def agent_service_spec(service_id: str, agent: AgentLaunch, secret_ids: Mapping[
             f"TRAINING_AGENT_TOKEN_FILE={_SECRETS}/{_TOKEN}",
             f"TRAINING_AGENT_AUTHORITY_FILE={f'{_SECRETS}/{_AUTHORITY}' if agent.authority else ''}",
             *_egress_environment(agent.egress),
+            *(["TRAINING_AGENT_COUNTS_DISK=1"] if agent.counts_disk and agent.docker_socket else []),
         ],
         "User": "0:0",
         "Secrets": [

@@ -22,6 +22,7 @@ from container_engines.base import (
     StillStarting,
     Usage,
 )
+from container_engines.disk_use import DiskUse
 from container_engines.docker.errors import engine_error, engine_errors
 from container_engines.docker.logs import read_frames
 from container_engines.endpoint_addresses import EndpointAddresses
@@ -256,6 +257,12 @@ class SwarmEngine(Engine):
         # A manager cannot ask the engines of other machines; their agents do.
         where = self._containers.get(container_id)
         return self.facts.usage(*where) if where else None
+
+    def read_disk(self, container_id: str, most: DiskUse) -> DiskUse | None:
+        # Bytes alone, as the engine of its machine counts them.
+        where = self._containers.get(container_id)
+        size = self.facts.disk(*where) if where else None
+        return None if size is None else DiskUse(bytes=size)
 
     def events(self) -> Iterator[None]:
         # A manager reports events of services and machines, but not of tasks: poll these.

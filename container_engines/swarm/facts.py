@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from container_engines.base import Usage
 
@@ -23,12 +23,14 @@ class MachineFacts:
 
     :param out_of_memory: of each container that has ended: whether the kernel ended it for its memory.
     :param usage: what each running container uses.
+    :param disk: bytes that each running container has written to its root, if its agent counts them.
     :param egress: the digest of the egress that the rules there hold; empty: there are none.
     """
 
     out_of_memory: Mapping[str, bool]
     usage: Mapping[str, Usage]
     egress: str = ""
+    disk: Mapping[str, int] = field(default_factory=dict)
 
 
 NO_FACTS = MachineFacts(out_of_memory={}, usage={})
@@ -64,6 +66,13 @@ class NodeFacts:
         return (
             told is not None and told[1].egress == digest and self._clock() - told[0] < _FRESH_EGRESS_SECONDS
         )
+
+    def disk(self, machine: str, container_id: str) -> int | None:
+        """Return the bytes that a container has written; ``None``: nothing was said lately."""
+        with self._lock:
+            told = self._told.get(machine)
+        is_fresh = told is not None and self._clock() - told[0] < _FRESH_SECONDS
+        return told[1].disk.get(container_id) if told and is_fresh else None
 
     def usage(self, machine: str, container_id: str) -> Usage | None:
         """Return what a container uses; ``None``: nothing was said lately."""

@@ -49,7 +49,7 @@ LACKS: Mapping[str, Mapping[str, str]] = {
     "DAGs whose jobs have several replicas": {},
     "metadata endpoint": _NEEDS_AGENTS,
     "limits of what jobs reach": _NEEDS_AGENTS,
-    "limits of what a container writes to its disk": _NO_SWARM,
+    "limits of what a container writes to its disk": _NEEDS_AGENTS,
 }
 
 _BLOCK = re.compile(r"^<!-- features by engine -->\n.*?^<!-- end of features -->$", re.DOTALL | re.MULTILINE)

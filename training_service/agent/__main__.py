@@ -19,6 +19,7 @@ from container_engines.confinement import MACHINE_NAME
 from container_engines.egress import Egress, EgressMode, Endpoint
 from container_engines.swarm.way_out import interface_of, network_name
 from training_service.agent.bridge_keeper import BridgeKeeper
+from training_service.agent.disk_sampler import DiskSampler
 from training_service.agent.local_engine import LocalEngine
 from training_service.agent.node_agent import NodeAgent
 from training_service.agent.replica_addresses import BRIDGE, ReplicaAddresses
@@ -47,7 +48,9 @@ def main() -> int:
     bridge = _bridge(socket, label)
     port = int(os.environ.get("TRAINING_AGENT_METADATA_PORT", "0"))
     metadata = _metadata(socket, label, client, port, is_limited=bridge is not None) if port else None
-    agent = NodeAgent(Path(environment["FOLDER"]) / environment["NODE"], client, engine, metadata, bridge)
+    disks = DiskSampler(socket, label) if os.environ.get("TRAINING_AGENT_COUNTS_DISK") == "1" else None
+    folder = Path(environment["FOLDER"]) / environment["NODE"]
+    agent = NodeAgent(folder, client, engine, metadata, bridge, disks)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: agent.stop())
     agent.run()

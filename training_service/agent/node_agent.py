@@ -16,6 +16,7 @@ import structlog
 from container_engines.swarm.facts import MachineFacts
 from training_api.errors import EngineError
 from training_service.agent.bridge_keeper import BridgeKeeper
+from training_service.agent.disk_sampler import DiskSampler
 from training_service.agent.local_engine import LocalEngine
 from training_service.agent.rows import stream_of
 from training_service.agent.service_client import ServiceClient
@@ -38,6 +39,7 @@ class NodeAgent:
     :param root: this machine's folder of streams.
     :param metadata: the metadata endpoint of the jobs here; ``None``: there is none.
     :param bridge: keeps the limits of what jobs reach; ``None``: there are none.
+    :param disks: counts what they write; ``None``: nobody asks.
     """
 
     def __init__(
@@ -47,10 +49,12 @@ class NodeAgent:
         engine: LocalEngine,
         metadata: MetadataServer | None = None,
         bridge: BridgeKeeper | None = None,
+        disks: DiskSampler | None = None,
     ) -> None:
         self._engine = engine
         self._metadata = metadata
         self._bridge = bridge
+        self._disks = disks
         self._service = service
         self._drained = threading.Event()
         self._reader = MetricReader(root, service, self._drained.set)
@@ -61,8 +65,8 @@ class NodeAgent:
     def run(self) -> None:
         """Serve until ``stop`` is called."""
         self._reader.adopt()
-        if self._bridge:
-            self._bridge.start()
+        for each in filter(None, (self._bridge, self._disks)):
+            each.start()
         try:
             while not self._stopping.is_set():
                 if self._metadata:
@@ -80,8 +84,8 @@ class NodeAgent:
         finally:
             if self._metadata:
                 self._metadata.stop()
-            if self._bridge:
-                self._bridge.stop()
+            for each in filter(None, (self._bridge, self._disks)):
+                each.stop()
             self._reader.stop()
 
     def stop(self) -> None:
@@ -109,8 +113,11 @@ class NodeAgent:
         self._seen = answer.version
 
     def _facts(self) -> MachineFacts:
-        facts = self._engine.facts()
-        return replace(facts, egress=self._bridge.digest) if self._bridge else facts
+        return replace(
+            self._engine.facts(),
+            egress=self._bridge.digest if self._bridge else "",
+            disk=self._disks.sizes if self._disks else {},
+        )
 
     def _obey(self, answer: SyncResponse) -> bool:
         """Do what is ordered; whether a stream is now read to its end."""

@@ -5,7 +5,14 @@ from __future__ import annotations
 from container_engines.base import Usage
 from container_engines.swarm.facts import MachineFacts
 from training_api.job.tuning.measurement import Report
-from training_service.agent.wire import ContainerEnd, ContainerUse, ReportRow, StreamRef, SyncRequest
+from training_service.agent.wire import (
+    ContainerDisk,
+    ContainerEnd,
+    ContainerUse,
+    ReportRow,
+    StreamRef,
+    SyncRequest,
+)
 from training_service.intake.metric_stream import PlacedReport, StreamName
 
 
@@ -53,10 +60,16 @@ def uses_of(facts: MachineFacts) -> list[ContainerUse]:
     ]
 
 
+def disks_of(facts: MachineFacts) -> list[ContainerDisk]:
+    """Return what containers have written, on the wire."""
+    return [ContainerDisk(container_id=name, bytes=size) for name, size in facts.disk.items()]
+
+
 def facts_of(asked: SyncRequest) -> MachineFacts:
     """Return the facts of a machine from the wire."""
     return MachineFacts(
         egress=asked.egress,
+        disk={one.container_id: one.bytes for one in asked.disks},
         out_of_memory={one.container_id: one.out_of_memory for one in asked.ends},
         usage={
             one.container_id: Usage(

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from container_engines.swarm.facts import NO_FACTS, MachineFacts
 from training_api.wire import WireModel
-from training_service.agent.rows import ends_of, placed_of, ref_of, row_of, stream_of, uses_of
+from training_service.agent.rows import disks_of, ends_of, placed_of, ref_of, row_of, stream_of, uses_of
 from training_service.agent.wire import (
     IDENTIFY,
     ISSUE,
@@ -117,6 +117,7 @@ class ServiceClient:
             ends=ends_of(facts),
             uses=uses_of(facts),
             egress=facts.egress,
+            disks=disks_of(facts),
         )
         answer = self._post(SYNC, asked, SyncResponse)
         self._ordered = frozenset(map(stream_of, answer.streams))

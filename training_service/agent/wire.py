@@ -58,6 +58,13 @@ class ContainerUse(WireModel):
     age_seconds: Double
 
 
+class ContainerDisk(WireModel):
+    """What a running container has written to its root."""
+
+    container_id: _Name
+    bytes: Int64
+
+
 class SyncRequest(WireModel):
     """
     What an agent has, and what it knows.
@@ -69,6 +76,7 @@ class SyncRequest(WireModel):
     :param jobs: uids of the jobs that have a folder.
     :param ends: containers of the machine that have ended.
     :param uses: containers that run.
+    :param disks: the same containers; only to a service that has asked for it.
     :param egress: the digest of the egress that the machine's rules hold; empty: there are none.
     """
 
@@ -80,6 +88,7 @@ class SyncRequest(WireModel):
     ends: list[ContainerEnd] = Field([], max_length=_MAX_LISTED)
     uses: list[ContainerUse] = Field([], max_length=_MAX_LISTED)
     egress: _Name = ""
+    disks: list[ContainerDisk] = Field([], max_length=_MAX_LISTED)
 
 
 class SyncResponse(WireModel):

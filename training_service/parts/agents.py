@@ -47,6 +47,7 @@ def agent_launch(settings: ServiceSettings, key: SigningKey) -> AgentLaunch | No
         folder=settings.agent_folder.rstrip("/"),
         docker_socket=settings.agent_docker_socket,
         metadata_port=settings.agent_metadata_port,
+        counts_disk=bool(settings.disk_limit_bytes),
         egress=settings.reach if settings.egress is not EgressMode.OPEN else None,
         authority=_read_authority(settings.agent_authority) if settings.agent_authority else "",
         pull_token=_pull_token(settings, key),

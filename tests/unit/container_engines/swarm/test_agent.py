@@ -123,3 +123,14 @@ def test_agents_are_told_what_jobs_may_reach() -> None:
         "TRAINING_AGENT_EGRESS=none",
         'TRAINING_AGENT_EGRESS_ALLOW=["[fd00::1]:443"]',
     ]
+
+
+@pytest.mark.parametrize(("socket", "is_told"), [("/var/run/docker.sock", True), ("", False)])
+def test_agents_that_can_are_told_to_count_what_containers_write(socket: str, is_told: bool) -> None:
+    def environment(counts: bool) -> list[str]:
+        agent = replace(AGENT, docker_socket=socket, counts_disk=counts)
+        found: list[str] = agent_service_spec("service", agent, IDS)["TaskTemplate"]["ContainerSpec"]["Env"]
+        return found
+
+    assert ("TRAINING_AGENT_COUNTS_DISK=1" in environment(True)) is is_told
+    assert "TRAINING_AGENT_COUNTS_DISK=1" not in environment(False)

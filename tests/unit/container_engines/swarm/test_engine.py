@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from container_engines.base import ReplicaLaunch, StillStarting, Usage
+from container_engines.disk_use import DiskUse
 from container_engines.egress import Egress, EgressMode
 from container_engines.labels import replica_labels
 from container_engines.swarm.agent import AgentLaunch
@@ -330,3 +331,17 @@ def test_without_a_limit_nothing_is_asked_of_agents(monkeypatch: pytest.MonkeyPa
 
     assert list(engine.hosts()) == ["n1"]
     assert manager.joined == ["network"]
+
+
+def test_what_a_run_has_written_is_what_the_agent_of_its_machine_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine = engine_of(EndedElsewhere(), monkeypatch, agent=AGENT)
+    most = DiskUse(bytes=1, files=1)
+    engine.observe()
+    assert engine.read_disk("service", most) is None
+
+    engine.facts.tell("n1", MachineFacts(out_of_memory={}, usage={}, disk={"container": 7}))
+
+    assert engine.read_disk("service", most) == DiskUse(bytes=7)
+    assert engine.read_disk("another", most) is None

@@ -1,0 +1,64 @@
+"""Trainers of a swarm that write more than a job may are stopped with the reason, others go on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.bed.job_watch import until_end
+from tests.support.bed.swarm import Swarm
+from tests.support.bed.swarm_service import service_with_agents
+from training_api.clients.training import TrainingClient
+from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
+from training_api.job.image_ref import ImageRef
+from training_api.states import JobState
+
+pytestmark = [pytest.mark.docker, pytest.mark.swarm, pytest.mark.needs_root, pytest.mark.timeout(600)]
+
+PROJECT = "demo-project"
+MIB = 2**20
+LIMIT = 64 * MIB
+#: Blocks are taken at once, without the time that it takes to write them.
+TAKES = """
+import os, sys, time
+os.posix_fallocate(os.open("/tmp/big", os.O_CREAT | os.O_WRONLY), 0, int(sys.argv[1]))
+time.sleep(float(sys.argv[2]))
+"""
+
+
+@pytest.mark.proves("limits of what a container writes to its disk", on="swarm with agents")
+def test_a_replica_that_writes_too_much_is_stopped_with_the_reason(
+    swarm: Swarm, agent_image: ImageRef, tmp_path: Path, job_id: str
+) -> None:
+    def submit(name: str, size: int, seconds: float) -> None:
+        worker = ReplicaConfig(
+            image_uri=str(agent_image),
+            container_command=["python3", "-c", TAKES],
+            container_args=[str(size), str(seconds)],
+        )
+        master = worker.model_copy(update={"container_args": ["0", str(seconds)]})
+        training_input = TrainingInput(
+            scale_tier="CUSTOM",
+            master_type="n1-standard-4",
+            master_config=master,
+            worker_type="n1-standard-4",
+            worker_count=2,
+            worker_config=worker,
+        )
+        training.create_job(Job(job_id=name, training_input=training_input))
+
+    variables = {"TRAINING_DISK_LIMIT_BYTES": str(LIMIT), "TRAINING_OVERCOMMIT": "40"}
+    with (
+        service_with_agents(swarm, agent_image, tmp_path, variables) as service,
+        TrainingClient(service.url, PROJECT) as training,
+    ):
+        submit(f"{job_id}_greedy", 2 * LIMIT, 600)
+        submit(f"{job_id}_polite", LIMIT // 2, 40)
+        greedy, polite = (until_end(training, f"{job_id}_{name}") for name in ("greedy", "polite"))
+
+    assert greedy.state is JobState.FAILED
+    said = greedy.error_message or ""
+    assert "The replica worker" in said
+    assert "to its container's root; allowed are 67,108,864 bytes" in said
+    assert polite.state is JobState.SUCCEEDED, polite.error_message
