@@ -37,7 +37,7 @@ def test_a_replica_that_writes_too_much_is_stopped_with_the_reason(
             container_command=["python3", "-c", TAKES],
             container_args=[str(size), str(seconds)],
         )
-        master = worker.model_copy(update={"container_args": ["0", str(seconds)]})
+        master = worker.model_copy(update={"container_args": ["1", str(seconds)]})
         training_input = TrainingInput(
             scale_tier="CUSTOM",
             master_type="n1-standard-4",
