@@ -1,4 +1,4 @@
-"""Trainers of a swarm that write more than a job may are stopped with the reason, others go on."""
+"""A job of a swarm whose replicas write more than they may fails; others go on."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """
-What the containers of jobs on the agent's machine have written, as their engine counts it.
+What jobs' containers on the agent's machine have written, as its engine counts.
 
 The engine walks through the container's root for it, which may take long, so nothing else waits for this.
 """

@@ -55,6 +55,9 @@ class NodeAgent:
         self._metadata = metadata
         self._bridge = bridge
         self._disks = disks
+        self._beside: list[BridgeKeeper | DiskSampler] = [
+            each for each in (bridge, disks) if each is not None
+        ]
         self._service = service
         self._drained = threading.Event()
         self._reader = MetricReader(root, service, self._drained.set)
@@ -65,7 +68,7 @@ class NodeAgent:
     def run(self) -> None:
         """Serve until ``stop`` is called."""
         self._reader.adopt()
-        for each in filter(None, (self._bridge, self._disks)):
+        for each in self._beside:
             each.start()
         try:
             while not self._stopping.is_set():
@@ -84,7 +87,7 @@ class NodeAgent:
         finally:
             if self._metadata:
                 self._metadata.stop()
-            for each in filter(None, (self._bridge, self._disks)):
+            for each in self._beside:
                 each.stop()
             self._reader.stop()
 
