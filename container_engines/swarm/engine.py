@@ -7,6 +7,7 @@ less well than a single engine does, and what follows from it for users.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -28,7 +29,7 @@ from container_engines.docker.logs import read_frames
 from container_engines.endpoint_addresses import EndpointAddresses
 from container_engines.labels import JOB_UID, attempt_of, replica_labels, replica_of
 from container_engines.pull_watch import PullWatch
-from container_engines.swarm.agent import AgentLaunch
+from container_engines.swarm.agent import AgentLaunch, agent_service_name
 from container_engines.swarm.api import SwarmApi
 from container_engines.swarm.facts import NodeFacts
 from container_engines.swarm.images import SwarmImages
@@ -60,6 +61,8 @@ _REMOVE_SECONDS = 60.0
 #: How often a start is tried if the machine could not pull an image that the registry has.
 _PULLS, _PULL_PAUSE_SECONDS = 3, 2.0
 _KILLED = 137
+#: How often names of endpoints are looked up, whose addresses replicas get.
+_LOOK_UP_SECONDS = 60.0
 #: How long the end of a run by SIGKILL waits for the agent of its machine, which asks every two seconds.
 _FACTS_SECONDS = 15.0
 
@@ -95,6 +98,7 @@ class SwarmEngine(Engine):
         self._agent = agent
         self._egress = agent.egress if agent else None
         self._addresses = EndpointAddresses(self._egress) if self._egress else None
+        self._looked_up_at = -math.inf
         self._swarm = SwarmApi(service_id, docker_host)
         self._images = SwarmImages()
         self._followers = LogFollowers()
@@ -123,10 +127,11 @@ class SwarmEngine(Engine):
             self._swarm.ensure_agents(self._agent)
         else:
             self._swarm.remove_agents()
-        if self._addresses:
-            self._addresses.look_up()
-        else:
+        if self._addresses is None:
             self._swarm.remove_way_out()
+        elif time.monotonic() - self._looked_up_at > _LOOK_UP_SECONDS:
+            self._addresses.look_up()
+            self._looked_up_at = time.monotonic()
 
     def ping(self) -> str:
         return self._swarm.version()
@@ -135,13 +140,13 @@ class SwarmEngine(Engine):
         ready = [node for node in self._swarm.nodes().values() if node.is_open]
         if not ready:
             raise EngineUnavailable("no machine of the swarm is ready and active (docker node ls shows them)")
-        limited = {node.node_id: node.resources for node in ready if self._is_limited(node)}
+        limited = [node for node in ready if self._is_limited(node)]
         if not limited:
             raise EngineUnavailable(
-                f"no machine of the swarm limits what jobs reach yet, as TRAINING_EGRESS={self._egress and self._egress.mode} "
-                "says: its agent puts the rules in place (docker service logs shows why it has not)"
+                "no machine of the swarm limits what jobs reach yet, as TRAINING_EGRESS says: its agent puts the rules in "
+                f"place (docker service logs {agent_service_name(self._service_id)} shows why it has not)"
             )
-        return limited
+        return {node.node_id: node.resources for node in limited}
 
     def max_networks(self) -> int | None:
         return self._swarm.address_pools().networks

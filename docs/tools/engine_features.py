@@ -28,6 +28,7 @@ _NEEDS_AGENTS = {SWARM: "no"}
 LACKS: Mapping[str, Mapping[str, str]] = {
     "replicas find each other by name": {},
     "logs, whole and in order": {},
+    "logs: what is written while the manager is away": {ONE: "-"},
     "lost replicas are started again": {},
     "cancel": {},
     "images that need a token": {},

@@ -19,7 +19,8 @@ from training_service.agent.local_engine import API
 
 #: As the service has it on one machine: ``upkeep/disk_watch.py``.
 _PAUSE_SECONDS, _PAUSE_SHARE, _LONGEST_PAUSE_SECONDS = 15.0, 20.0, 120.0
-_TICK_SECONDS = 1.0
+#: Each tick asks the engine which containers there are.
+_TICK_SECONDS = 5.0
 _TIMEOUT_SECONDS = 20.0
 
 logger = structlog.get_logger(__name__)
