@@ -26,6 +26,14 @@ GIB = 2**30
 BUSY = {0: (90, 3 * GIB), 1: (35, GIB), 2: (0, 0)}
 
 
+#: What the driver keeps for itself, and counts only if it is asked without a version.
+RESERVED = 600 * 2**20
+
+
+def memory(place: int, version: int | None = None) -> SimpleNamespace:
+    return SimpleNamespace(used=BUSY[place][1] + (0 if version == pynvml.nvmlMemory_v2 else RESERVED))
+
+
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> None:
     def handle(place: int) -> int:
@@ -38,12 +46,23 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         pynvml, "nvmlDeviceGetUtilizationRates", lambda place: SimpleNamespace(gpu=BUSY[place][0], memory=0)
     )
-    monkeypatch.setattr(pynvml, "nvmlDeviceGetMemoryInfo", lambda place: SimpleNamespace(used=BUSY[place][1]))
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetMemoryInfo", memory)
 
 
 def test_gpus_of_a_replica_are_added_up(driver: None) -> None:
     assert GpuMeter().read(["0", "1"]) == GpuUse(gpus=1.25, memory_bytes=4 * GIB)
     assert GpuMeter().read(["2"]) == GpuUse(gpus=0.0, memory_bytes=0)
+
+
+def test_an_old_driver_counts_what_it_reserves(driver: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def old(place: int, version: int | None = None) -> SimpleNamespace:
+        if version:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
+        return memory(place)
+
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetMemoryInfo", old)
+
+    assert GpuMeter().read(["2"]) == GpuUse(gpus=0.0, memory_bytes=RESERVED)
 
 
 def test_a_gpu_that_the_driver_does_not_know_has_no_use(driver: None) -> None:
