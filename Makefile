@@ -90,7 +90,7 @@ check: setup
 	$(VENV)/bin/mypy
 	$(PYTHON) -m pytest -q tests/unit/test_layers.py tests/dags tests/unit/test_docs_links.py tests/unit/test_line_lengths.py \
 	  tests/unit/test_operator_reference.py tests/unit/test_choice_of_backend.py tests/unit/test_engine_features.py \
-	  tests/unit/test_mirrored_paths.py tests/unit/training_api/test_errors.py
+	  tests/unit/test_mirrored_paths.py tests/unit/test_patience.py tests/unit/training_api/test_errors.py
 	@$(PYTHON) .ci/audit
 
 bench: setup
