@@ -20,7 +20,8 @@ class GpuUse:
 
     :param gpus: the sum of each GPU's busy share, 0.0 to their count. The driver measures over its last
         sample period, between 1/6 s and 1 s, whether any kernel ran, not how many [NVML: nvmlUtilization_t].
-    :param memory_bytes: in use by all processes; drivers before 510 count what they reserve for themselves, too.
+    :param memory_bytes: in use by all processes; drivers before 510 count what they reserve for themselves,
+        too.
     """
 
     gpus: float
