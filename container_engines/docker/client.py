@@ -74,10 +74,10 @@ class DockerConnection:
     @contextmanager
     def fresh(self) -> Iterator[docker.APIClient]:
         """
-        Yield a client with connections of its own, none of which was opened before.
+        Yield a client that opens new connections.
 
-        For what is asked once and must not be lost: a bad network leaves connections among the open ones that
-        nobody answers any more, and only a timeout tells them apart.
+        The shared pool may hold connections that a bad network has cut without a sign: a request on one waits
+        for its timeout. Use this for a request that is made only once.
 
         :raises EngineUnavailable: the engine does not answer.
         """

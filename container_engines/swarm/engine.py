@@ -7,7 +7,6 @@ less well than a single engine does, and what follows from it for users.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -26,17 +25,16 @@ from container_engines.base import (
 from container_engines.disk_use import DiskUse
 from container_engines.docker.errors import engine_error, engine_errors
 from container_engines.docker.logs import read_frames
-from container_engines.endpoint_addresses import EndpointAddresses
 from container_engines.labels import JOB_UID, attempt_of, replica_labels, replica_of
 from container_engines.pull_watch import PullWatch
 from container_engines.swarm.agent import AgentLaunch, agent_service_name
 from container_engines.swarm.api import SwarmApi
 from container_engines.swarm.facts import NodeFacts
 from container_engines.swarm.images import SwarmImages
+from container_engines.swarm.limits import EgressLimits
 from container_engines.swarm.logs import LogFollowers
 from container_engines.swarm.spec import job_prefix, secret_name, service_name, service_spec
-from container_engines.swarm.tasks import REPLICA_STATES, Node, Run, TaskPhase, job_in
-from container_engines.swarm.way_out import WayOut
+from container_engines.swarm.tasks import REPLICA_STATES, Run, TaskPhase, job_in
 from training_api.errors import (
     EngineBusy,
     EngineError,
@@ -61,8 +59,6 @@ _REMOVE_SECONDS = 60.0
 #: How often a start is tried if the machine could not pull an image that the registry has.
 _PULLS, _PULL_PAUSE_SECONDS = 3, 2.0
 _KILLED = 137
-#: How often names of endpoints are looked up, whose addresses replicas get.
-_LOOK_UP_SECONDS = 60.0
 #: How long the end of a run by SIGKILL waits for the agent of its machine, which asks every two seconds.
 _FACTS_SECONDS = 15.0
 
@@ -96,9 +92,6 @@ class SwarmEngine(Engine):
         self._grace_seconds = stop_grace_seconds
         self._prepare_seconds = prepare_seconds
         self._agent = agent
-        self._egress = agent.egress if agent else None
-        self._addresses = EndpointAddresses(self._egress) if self._egress else None
-        self._looked_up_at = -math.inf
         self._swarm = SwarmApi(service_id, docker_host)
         self._images = SwarmImages()
         self._followers = LogFollowers()
@@ -112,6 +105,7 @@ class SwarmEngine(Engine):
         self._jobs: Mapping[tuple[str, str], str] = {}
         #: What the agents say of containers.
         self.facts = NodeFacts()
+        self._limits = EgressLimits(agent.egress, self.facts) if agent and agent.egress else None
         #: How often in a row a machine could not get the image, by service name.
         self._failed_pulls: dict[str, int] = {}
 
@@ -127,11 +121,10 @@ class SwarmEngine(Engine):
             self._swarm.ensure_agents(self._agent)
         else:
             self._swarm.remove_agents()
-        if self._addresses is None:
+        if self._limits:
+            self._limits.keep()
+        else:
             self._swarm.remove_way_out()
-        elif time.monotonic() - self._looked_up_at > _LOOK_UP_SECONDS:
-            self._addresses.look_up()
-            self._looked_up_at = time.monotonic()
 
     def ping(self) -> str:
         return self._swarm.version()
@@ -140,7 +133,7 @@ class SwarmEngine(Engine):
         ready = [node for node in self._swarm.nodes().values() if node.is_open]
         if not ready:
             raise EngineUnavailable("no machine of the swarm is ready and active (docker node ls shows them)")
-        limited = [node for node in ready if self._is_limited(node)]
+        limited = [node for node in ready if self._limits is None or self._limits.hold_on(node)]
         if not limited:
             raise EngineUnavailable(
                 "no machine of the swarm limits what jobs reach yet, as TRAINING_EGRESS says: its agent puts the rules in "
@@ -167,7 +160,8 @@ class SwarmEngine(Engine):
                 "the metrics of a trial are read by an agent on its machine, and this swarm has none: set TRAINING_AGENT_IMAGE "
                 "and TRAINING_AGENT_URL, or run tuning jobs on one machine, with TRAINING_ENGINE=docker"
             )
-        self._check_limits(launch)
+        if self._limits:
+            self._limits.check(self._swarm.nodes().get(launch.machine))
         self._remove_lost_runs(launch)
         name = service_name(launch)
         while True:
@@ -280,26 +274,9 @@ class SwarmEngine(Engine):
             before = now
             time.sleep(_POLL_SECONDS if tasks else _IDLE_POLL_SECONDS)
 
-    def _is_limited(self, node: Node) -> bool:
-        """Whether what replicas on a machine reach is limited as it should be."""
-        return self._egress is None or self.facts.holds_egress(node.node_id, self._egress.digest)
-
-    def _check_limits(self, launch: ReplicaLaunch) -> None:
-        """:raises EngineUnavailable: the chosen machine does not limit what jobs reach yet."""
-        node = self._swarm.nodes().get(launch.machine) if self._egress and launch.machine else None
-        if node and not self._is_limited(node):
-            raise EngineUnavailable(
-                f"machine {node.name} takes no replica: its agent has not put the rules of TRAINING_EGRESS in place"
-            )
-
-    def _way_out(self) -> WayOut | None:
-        if self._addresses is None:
-            return None
-        return WayOut(self._swarm.ensure_way_out(), dns=self._addresses.dns, hosts=self._addresses.hosts)
-
     def _ensure_service(self, launch: ReplicaLaunch) -> str:
         labels = replica_labels(self._service_id, launch)
-        way_out, nodes = self._way_out(), self._swarm.nodes().values()
+        way_out = self._limits.way_out(self._swarm.ensure_way_out()) if self._limits else None
         network_id = self._swarm.ensure_network(launch, is_internal=way_out is not None)
         spec = service_spec(
             launch,
@@ -310,8 +287,7 @@ class SwarmEngine(Engine):
             },
             labels=labels,
             grace_seconds=self._grace_seconds,
-            nodes=nodes,
-            closed=[node.node_id for node in nodes if not self._is_limited(node)],
+            nodes=self._swarm.nodes().values(),
             way_out=way_out,
         )
         return self._swarm.ensure_service(spec, self._images.pull_headers(launch.image_id))

@@ -9,7 +9,7 @@ docs.docker.com/reference/api/engine, "ServiceCreate".
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from typing import Any
 
@@ -47,7 +47,6 @@ def service_spec(
     labels: Mapping[str, str],
     grace_seconds: float,
     nodes: Iterable[Node],
-    closed: Collection[str] = (),
     way_out: WayOut | None = None,
 ) -> dict[str, Any]:
     """
@@ -57,7 +56,6 @@ def service_spec(
         path is where the container has the file.
     :param nodes: machines of the swarm. Unless the launch names one, those that are too small for the limits
         are excluded, because an engine refuses a limit of more cores than it has.
-    :param closed: ids of those that are excluded, too.
     :param way_out: in place of the swarm's own bridge.
     """
     container = {
@@ -118,7 +116,7 @@ def service_spec(
             "ContainerSpec": container,
             "Resources": resources,
             "RestartPolicy": {"Condition": "none"},
-            "Placement": {"Constraints": _constraints(launch, nodes, closed)},
+            "Placement": {"Constraints": _constraints(launch, nodes)},
             "LogDriver": {"Name": log_files().type, "Options": log_files().config},
             "Networks": [
                 {"Target": network_id, "Aliases": [launch.host_name]},
@@ -155,10 +153,10 @@ def _reserved(launch: ReplicaLaunch) -> dict[str, Any]:
     return reserved
 
 
-def _constraints(launch: ReplicaLaunch, nodes: Iterable[Node], closed: Collection[str]) -> list[str]:
+def _constraints(launch: ReplicaLaunch, nodes: Iterable[Node]) -> list[str]:
     if launch.machine:
         return [f"node.id=={launch.machine}"]
-    return [f"node.id!={node.node_id}" for node in nodes if node.node_id in closed or _is_small(node, launch)]
+    return [f"node.id!={node.node_id}" for node in nodes if _is_small(node, launch)]
 
 
 def _is_small(node: Node, launch: ReplicaLaunch) -> bool:

@@ -2,8 +2,8 @@
 How limited replicas of a swarm reach what is outside of their job's network. Pure.
 
 By default the way out is ``docker_gwbridge``, which all containers of the swarm share on a machine. Rules for
-it would be rules for the services of others, too. So replicas get a bridge of this training service in its
-place: a network of the swarm that each machine makes from a configuration of its own
+it would be rules for the services of others, too. So replicas use a bridge of their training service
+instead. It is a network with swarm scope, which each machine creates from its local configuration
 (``docker network create --scope swarm --config-from``). The configuration names the interface, which the
 rules know. The machine's agent makes it after the rules, and no machine starts a replica without it
 (``machine_bridge.py``). A bridge with a gateway takes the place of ``docker_gwbridge`` [moby: needDefaultGW].

@@ -64,7 +64,7 @@ def _bridge(socket: str, label: str) -> BridgeKeeper | None:
     mode = EgressMode(os.environ.get("TRAINING_AGENT_EGRESS", EgressMode.OPEN))
     if mode is EgressMode.OPEN:
         return None
-    # docker-py takes a fifth of the memory of an agent, most of which limit nothing.
+    # docker-py takes 6 MiB, which an agent without limits does not need.
     from container_engines.docker.client import DockerConnection
     from container_engines.swarm.machine_bridge import MachineBridge
 

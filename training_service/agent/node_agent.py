@@ -39,7 +39,7 @@ class NodeAgent:
     :param root: this machine's folder of streams.
     :param metadata: the metadata endpoint of the jobs here; ``None``: there is none.
     :param bridge: keeps the limits of what jobs reach; ``None``: there are none.
-    :param disks: counts what they write; ``None``: nobody asks.
+    :param disks: counts what jobs write; ``None``: the service does not limit it.
     """
 
     def __init__(

@@ -311,6 +311,8 @@ def test_a_replica_starts_only_where_the_agent_has_put_the_rules_in_place(
             engine.start_replica(launch)
         with pytest.raises(EngineUnavailable, match="no machine of the swarm limits what jobs reach yet"):
             engine.hosts()
+    with pytest.raises(EngineUnavailable, match="machine unknown takes no replica"):
+        engine.start_replica(LAUNCH)
     assert manager.made == 0
 
     assert LIMITED.egress

@@ -122,22 +122,18 @@ def test_files_beside_the_image_are_at_their_paths_and_folders_may_be_written() 
     assert container["Mounts"] == [{"Type": "tmpfs", "Target": "/gcs", "TmpfsOptions": {"Mode": 0o1777}}]
 
 
-def test_a_way_out_takes_the_place_of_the_swarms_and_closed_machines_are_left_out() -> None:
-    nodes = [machine("limited", 4, 512 * MIB), machine("open", 4, 512 * MIB)]
-
+def test_a_way_out_takes_the_place_of_the_swarms() -> None:
     spec = service_spec(
-        replace(LAUNCH, machine=""),
+        LAUNCH,
         network_id="net",
         secret_ids={},
         labels={},
         grace_seconds=1,
-        nodes=nodes,
-        closed=["open"],
+        nodes=[],
         way_out=WayOut("out", dns=["192.0.2.1"], hosts={"mlflow.lan": "10.9.9.9"}),
     )
 
     template = spec["TaskTemplate"]
     assert template["Networks"][1:] == [{"Target": "out"}]
-    assert template["Placement"]["Constraints"] == ["node.id!=open"]
     assert template["ContainerSpec"]["DNSConfig"]["Nameservers"] == ["192.0.2.1"]
     assert "10.9.9.9 mlflow.lan" in template["ContainerSpec"]["Hosts"]
