@@ -22,7 +22,8 @@ import pytest
 from local_stack.parts.gateway import find_gateway
 from local_stack.settings import CONTAINER_HOST_NAME
 from local_stack.stack import LocalStack
-from tests.support.bed.egress_probe import PEER, TRY, reached, runs, submit
+from tests.support.bed.cluster_jobs import runs, submit
+from tests.support.bed.egress_probe import PEER, TRY, reached
 from tests.support.bed.job_watch import messages, until_state
 from tests.support.bed.real_parts import end_all_jobs
 from tests.support.bed.service_process import ServiceProcess

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.bed.cluster_jobs import runs, submit
 from tests.support.bed.job_watch import until_end
 from tests.support.bed.swarm import Swarm
 from tests.support.bed.swarm_service import service_with_agents
 from training_api.clients.training import TrainingClient
-from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
+from training_api.dialects.ml_v1.resources import ReplicaConfig
 from training_api.job.image_ref import ImageRef
 from training_api.states import JobState
 
@@ -31,30 +32,16 @@ time.sleep(float(sys.argv[2]))
 def test_a_replica_that_writes_too_much_is_stopped_with_the_reason(
     swarm: Swarm, agent_image: ImageRef, tmp_path: Path, job_id: str
 ) -> None:
-    def submit(name: str, size: int, seconds: float) -> None:
-        worker = ReplicaConfig(
-            image_uri=str(agent_image),
-            container_command=["python3", "-c", TAKES],
-            container_args=[str(size), str(seconds)],
-        )
-        master = worker.model_copy(update={"container_args": ["1", str(seconds)]})
-        training_input = TrainingInput(
-            scale_tier="CUSTOM",
-            master_type="n1-standard-4",
-            master_config=master,
-            worker_type="n1-standard-4",
-            worker_count=2,
-            worker_config=worker,
-        )
-        training.create_job(Job(job_id=name, training_input=training_input))
+    def takes(size: int, seconds: float) -> ReplicaConfig:
+        return runs(agent_image, TAKES, str(size), str(seconds))
 
     variables = {"TRAINING_DISK_LIMIT_BYTES": str(LIMIT), "TRAINING_OVERCOMMIT": "40"}
     with (
         service_with_agents(swarm, agent_image, tmp_path, variables) as service,
         TrainingClient(service.url, PROJECT) as training,
     ):
-        submit(f"{job_id}_greedy", 2 * LIMIT, 600)
-        submit(f"{job_id}_polite", LIMIT // 2, 40)
+        submit(training, f"{job_id}_greedy", takes(1, 600), takes(2 * LIMIT, 600), workers=2)
+        submit(training, f"{job_id}_polite", takes(1, 40), takes(LIMIT // 2, 40), workers=2)
         greedy, polite = (until_end(training, f"{job_id}_{name}") for name in ("greedy", "polite"))
 
     assert greedy.state is JobState.FAILED

@@ -21,7 +21,9 @@ import sqlalchemy as sa
 
 from container_engines.confinement import MACHINE_NAME
 from container_engines.egress import mark_of, table_of
-from tests.support.bed.egress_probe import PEER, TRY, reached, runs, submit
+from container_engines.swarm.agent import AGENT_OF
+from tests.support.bed.cluster_jobs import runs, submit
+from tests.support.bed.egress_probe import PEER, TRY, reached
 from tests.support.bed.job_watch import messages, until_state
 from tests.support.bed.real_parts import end_all_jobs
 from tests.support.bed.swarm import Swarm
@@ -139,6 +141,11 @@ def own_bridge_addresses(engines: dict[str, docker.APIClient], job_id: str) -> s
     return found
 
 
+def kill_agent(engine: docker.APIClient) -> None:
+    for agent in engine.containers(filters={"label": AGENT_OF}):
+        engine.kill(agent["Id"])
+
+
 def service_id_of(service: Service) -> str:
     engine = sa.create_engine(f"sqlite:///{service.database}")
     try:
@@ -184,8 +191,7 @@ def test_what_is_closed_stays_so_when_the_service_and_the_agents_are_killed(
     ((machine, container),) = containers_of(engines, job_id, "master")
     service.end(signal.SIGKILL)
     engine = engines[machine]
-    for agent in engine.containers(filters={"label": "container-training.agent-of"}):
-        engine.kill(agent["Id"])
+    kill_agent(engine)
 
     command = ["python3", "-u", "-c", TRY, json.dumps(places)]
     lines = engine.exec_start(engine.exec_create(container, command)["Id"]).decode()
@@ -208,7 +214,6 @@ def test_a_machine_whose_rules_are_gone_gets_them_again(
     wait_until(lambda: table in nft("list", "tables"), "the rules are there")
     nft("delete", "table", "inet", table)
     engine = engines[node.name]
-    for agent in engine.containers(filters={"label": "container-training.agent-of"}):
-        engine.kill(agent["Id"])
+    kill_agent(engine)
 
     wait_until(lambda: table in nft("list", "tables"), "the next agent has made the rules again")
