@@ -1,4 +1,4 @@
-"""Where in the swarm the limits of what replicas reach hold, and the way out of replicas there."""
+"""The machines of a swarm that limit what replicas reach, and the way out there."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class EgressLimits:
         return self._facts.holds_egress(node.node_id, self._egress.digest)
 
     def check(self, node: Node | None) -> None:
-        """:raises EngineUnavailable: no replica may start on this machine; ``None``: it is unknown."""
+        """:raises EngineUnavailable: no replica may start here; ``None``: it is unknown."""
         if node is None or not self.hold_on(node):
             name = node.name if node else "unknown"
             raise EngineUnavailable(
