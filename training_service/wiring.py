@@ -17,6 +17,7 @@ from training_api.dialects.registry import DIALECTS
 from training_api.dialects.vertex_v1.dialect import VERTEX_V1
 from training_api.job.job_spec import JobSpec
 from training_api.version import __version__
+from training_service.access.agent_token import AgentTokens
 from training_service.access.secret_store import SecretStore
 from training_service.api.agents.reports import AgentApi
 from training_service.api.app import TRUSTED_HOSTS, create_app
@@ -255,7 +256,7 @@ def _build(
             lifetime.streams,
             engine.facts,
             callers.on,
-            agent.token,
+            AgentTokens(identities.key),
             lambda: moving.role is Role.ACTIVE,
         )
         if agent and lifetime.streams and isinstance(engine, SwarmEngine)

@@ -1,5 +1,5 @@
 """
-The agent of each machine, as a global service of the swarm. Pure.
+The agent of a machine, as a service of the swarm that runs there alone. Pure.
 
 It has least privilege: no capability but to read, and to remove, what trainers have written; one folder of
 its machine; a root that cannot be written; its token in a secret of the swarm, which no inspection shows.
@@ -47,7 +47,7 @@ class AgentLaunch:
     :param image: has ``python -m training_service.agent``.
     :param pull_token: returns a fresh token for the image's registry; empty: machines pull without one.
     :param url: the training service, as every machine reaches it.
-    :param token: what the agents show.
+    :param token_of: returns what the agent of a machine shows, by the machine's id.
     :param metadata_port: where agents with the engine's socket serve the metadata endpoint of jobs; 0:
         nowhere.
     :param authority: certificates by which they verify an ``https`` URL, PEM; empty: the public ones.
@@ -59,7 +59,7 @@ class AgentLaunch:
 
     image: str
     url: str
-    token: str = field(repr=False)
+    token_of: Callable[[str], str] = field(repr=False)
     folder: str
     docker_socket: str = ""
     metadata_port: int = 0
@@ -68,10 +68,9 @@ class AgentLaunch:
     counts_disk: bool = False
     pull_token: Callable[[], str] = field(default=str, repr=False, compare=False)
 
-    @property
-    def secrets(self) -> Mapping[str, str]:
-        """The content of each secret, by the name of its file in the container."""
-        return {_TOKEN: self.token, **({_AUTHORITY: self.authority} if self.authority else {})}
+    def secrets_of(self, machine: str) -> Mapping[str, str]:
+        """Return the content of each secret of a machine's agent, by the name of its file there."""
+        return {_TOKEN: self.token_of(machine), **({_AUTHORITY: self.authority} if self.authority else {})}
 
     @property
     def has_metadata(self) -> bool:
@@ -83,20 +82,23 @@ class AgentLaunch:
         return f"{self.folder}/{service_id}/{machine}"
 
 
-def agent_service_name(service_id: str) -> str:
-    """Return the name of the agents' service; it has at most 63 characters."""
-    return f"ct-agent-{service_id}"[:63]
+def agent_service_name(service_id: str, machine: str) -> str:
+    """Return the name of the service of a machine's agent; it has at most 63 characters."""
+    return f"ct-agent-{service_id}"[:37] + f"-{machine}"
 
 
 def agent_secret_name(service_id: str, content: str) -> str:
     """Return the name of the secret with this content: another one has another name."""
-    return f"{agent_service_name(service_id)[:50]}-{hashlib.sha256(content.encode()).hexdigest()[:12]}"
+    return f"{f'ct-agent-{service_id}'[:50]}-{hashlib.sha256(content.encode()).hexdigest()[:12]}"
 
 
-def agent_service_spec(service_id: str, agent: AgentLaunch, secret_ids: Mapping[str, str]) -> dict[str, Any]:
+def agent_service_spec(
+    service_id: str, machine: str, agent: AgentLaunch, secret_ids: Mapping[str, str]
+) -> dict[str, Any]:
     """
-    Return the agents' service: one container a machine, which the swarm starts again.
+    Return the service of a machine's agent: one container, which the swarm starts again.
 
+    :param machine: its id in the swarm, of 25 characters.
     :param secret_ids: the swarm's id of each of the agent's secrets.
     """
     folder = f"{_FOLDER}/{service_id}"
@@ -110,7 +112,7 @@ def agent_service_spec(service_id: str, agent: AgentLaunch, secret_ids: Mapping[
         "Command": ["python3", "-m", "training_service.agent"],
         "Env": [
             f"TRAINING_AGENT_URL={agent.url}",
-            "TRAINING_AGENT_NODE={{.Node.ID}}",
+            f"TRAINING_AGENT_NODE={machine}",
             f"TRAINING_AGENT_FOLDER={folder}",
             f"TRAINING_AGENT_LABEL={SERVICE}={service_id}",
             f"TRAINING_AGENT_DOCKER_SOCKET={_SOCKET if agent.docker_socket else ''}",
@@ -127,7 +129,7 @@ def agent_service_spec(service_id: str, agent: AgentLaunch, secret_ids: Mapping[
                 "SecretName": agent_secret_name(service_id, content),
                 "File": {"Name": name, "UID": "0", "GID": "0", "Mode": 0o400},
             }
-            for name, content in agent.secrets.items()
+            for name, content in agent.secrets_of(machine).items()
         ],
         "Mounts": [{"Type": "bind", "Source": agent.folder, "Target": _FOLDER}, *socket],
         "ReadOnly": True,
@@ -139,19 +141,19 @@ def agent_service_spec(service_id: str, agent: AgentLaunch, secret_ids: Mapping[
         "Labels": {AGENT_OF: service_id},
     }
     spec: dict[str, Any] = {
-        "Name": agent_service_name(service_id),
+        "Name": agent_service_name(service_id, machine),
         "Labels": {AGENT_OF: service_id},
+        # Global, as such a service starts with its machine, and waits for none that is drained.
         "Mode": {"Global": {}},
         "TaskTemplate": {
             "ContainerSpec": container,
             "Resources": {"Limits": {"MemoryBytes": _MEMORY_BYTES, "Pids": _PIDS}},
+            "Placement": {"Constraints": [f"node.id=={machine}"]},
             "RestartPolicy": {"Condition": "any", "Delay": 1_000_000_000},
             "LogDriver": {"Name": log_files().type, "Options": log_files().config},
             # Containers of a machine have addresses of their own only towards that machine itself.
             **({"Networks": [{"Target": "host"}]} if agent.has_metadata else {}),
         },
-        # All at once: trainers wait for no agent, and jobs are not touched.
-        "UpdateConfig": {"Parallelism": 0, "Order": "stop-first"},
     }
     spec["Labels"][AGENT_SPEC] = _digest(spec)
     return spec
@@ -168,7 +170,7 @@ def is_refused_image(tasks: Iterable[Mapping[str, Any]]) -> bool:
     """
     Tell whether a machine could not pull the agents' image when it last tried. Pure.
 
-    :param tasks: of the agents' service.
+    :param tasks: of its agent's service.
     """
     last: dict[str, Mapping[str, Any]] = {}
     for task in sorted(tasks, key=lambda task: str(task["CreatedAt"])):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from contextlib import suppress
@@ -19,15 +17,6 @@ from container_engines.docker.client import DockerConnection, post
 from container_engines.docker.errors import engine_errors
 from container_engines.labels import JOB_UID, SERVICE, job_labels
 from container_engines.swarm.addresses import has_address
-from container_engines.swarm.agent import (
-    AGENT_OF,
-    AGENT_SPEC,
-    AgentLaunch,
-    agent_secret_name,
-    agent_service_spec,
-    is_refused_image,
-)
-from container_engines.swarm.images import pull_headers
 from container_engines.swarm.pools import AddressPools, pools_of
 from container_engines.swarm.spec import is_stopped, stopped
 from container_engines.swarm.tasks import Node, Run, nodes_of, run_of
@@ -36,9 +25,6 @@ from training_api.errors import EngineBusy
 
 #: A network is still in use: by a task of the swarm, or by a container of this machine.
 _IN_USE = ("is in use by", "has active endpoints")
-
-#: The agents' service gets no other login before: each one starts pulls again that have not ended.
-_LOGIN_SECONDS = 600.0
 
 
 class SwarmApi:
@@ -53,8 +39,6 @@ class SwarmApi:
         self._service_id = service_id
         self.connection = DockerConnection(docker_host)
         self._network_lock = threading.Lock()
-        #: When the agents' service got a login from this process.
-        self._agents_login_at = -math.inf
 
     @property
     def client(self) -> docker.APIClient:
@@ -184,54 +168,6 @@ class SwarmApi:
                 if item["Spec"]["Name"] == name:
                     return str(item["ID"])
         raise EngineBusy(f"secret {name} is just being removed")
-
-    def ensure_agents(self, agent: AgentLaunch) -> None:
-        """
-        Make the agents' service, or update it: another one, or a machine needs a fresh login.
-
-        A login alone restarts no agent: the swarm compares specifications of running containers without it.
-        Secrets that the service had before go with the containers that used them.
-        """
-        labels = {AGENT_OF: self._service_id}
-        secrets = {
-            name: self.ensure_secret(agent_secret_name(self._service_id, content), labels, content.encode())
-            for name, content in agent.secrets.items()
-        }
-        spec = agent_service_spec(self._service_id, agent, secrets)
-        client = self.client
-        with engine_errors(f"start the agents of the machines, service {spec['Name']}"):
-            try:
-                found = client.inspect_service(spec["Name"])  # type: ignore[no-untyped-call]
-            except NotFound:
-                post(client, "/services/create", spec, headers=pull_headers(agent.pull_token()))
-                self._agents_login_at = time.monotonic()
-                return
-            is_another = found["Spec"]["Labels"].get(AGENT_SPEC) != spec["Labels"][AGENT_SPEC]
-            token = agent.pull_token()
-            if is_another or (token and self._is_login_missing(found["ID"])):
-                version, headers = {"version": str(found["Version"]["Index"])}, pull_headers(token)
-                post(client, f"/services/{found['ID']}/update", spec, params=version, headers=headers)
-                self._agents_login_at = time.monotonic()
-                return
-            for item in client.secrets(filters={"label": [f"{AGENT_OF}={self._service_id}"]}):
-                if item["ID"] not in secrets.values():
-                    with suppress(APIError):  # still in use
-                        client.remove_secret(item["ID"])
-
-    def _is_login_missing(self, service_id: str) -> bool:
-        """Tell whether a machine was refused the agents' image, and the login may be to blame."""
-        is_fresh = time.monotonic() < self._agents_login_at + _LOGIN_SECONDS
-        return not is_fresh and is_refused_image(self.tasks(service_id=service_id))
-
-    def remove_agents(self) -> None:
-        """Remove the agents' service and its secrets, if there are any."""
-        client, label = self.client, {"label": [f"{AGENT_OF}={self._service_id}"]}
-        with engine_errors("remove the agents of the machines"):
-            for item in client.services(filters=label):  # type: ignore[no-untyped-call]
-                self.remove_service(item["ID"])
-            for item in client.secrets(filters=label):
-                with suppress(NotFound):
-                    client.remove_secret(item["ID"])
 
     def remove_secrets(self, job_uid: str) -> None:
         """Remove the secrets of a job, whose services are gone."""

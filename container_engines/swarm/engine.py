@@ -28,6 +28,7 @@ from container_engines.docker.logs import read_frames
 from container_engines.labels import JOB_UID, attempt_of, replica_labels, replica_of
 from container_engines.pull_watch import PullWatch
 from container_engines.swarm.agent import AgentLaunch, agent_service_name
+from container_engines.swarm.agents import MachineAgents
 from container_engines.swarm.api import SwarmApi
 from container_engines.swarm.facts import NodeFacts
 from container_engines.swarm.images import SwarmImages
@@ -93,6 +94,7 @@ class SwarmEngine(Engine):
         self._prepare_seconds = prepare_seconds
         self._agent = agent
         self._swarm = SwarmApi(service_id, docker_host)
+        self._agents = MachineAgents(service_id, self._swarm)
         self._images = SwarmImages()
         self._followers = LogFollowers()
         #: What was seen of services and is not reported later, by service id.
@@ -118,9 +120,9 @@ class SwarmEngine(Engine):
 
     def confine(self) -> None:
         if self._agent:
-            self._swarm.ensure_agents(self._agent)
+            self._agents.keep(self._agent)
         else:
-            self._swarm.remove_agents()
+            self._agents.remove()
         if self._limits:
             self._limits.keep()
         else:
@@ -137,7 +139,8 @@ class SwarmEngine(Engine):
         if not limited:
             raise EngineUnavailable(
                 "no machine of the swarm limits what jobs reach yet, as TRAINING_EGRESS says: its agent puts the rules in "
-                f"place (docker service logs {agent_service_name(self._service_id)} shows why it has not)"
+                f"place (docker service logs {agent_service_name(self._service_id, ready[0].node_id)} shows why it has "
+                "not)"
             )
         return {node.node_id: node.resources for node in limited}
 

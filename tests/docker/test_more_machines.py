@@ -422,7 +422,12 @@ def test_agents_come_to_every_machine_and_back_after_a_login_that_expired_and_a_
         "the agent of the first machine serves metadata to its containers",
     )
     before, manager = agents_of(engines), engines["node1"]
-    (service,) = manager.services(filters={"label": AGENT_OF})  # type: ignore[no-untyped-call]
+    (node,) = (each for each in manager.nodes() if each["Description"]["Hostname"] == "node3")
+    (service,) = (
+        each
+        for each in manager.services(filters={"label": AGENT_OF})  # type: ignore[no-untyped-call]
+        if each["Spec"]["Name"].endswith(node["ID"])
+    )
     image = service["Spec"]["TaskTemplate"]["ContainerSpec"]["Image"]
     # It is away, and loses its images.
     change_availability(manager, "node3", "drain")

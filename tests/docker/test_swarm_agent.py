@@ -457,14 +457,26 @@ def test_replicas_on_every_machine_get_the_tokens_of_their_jobs_account(
     assert not [token for _, _, token in found for log in logs if token in log]
 
 
+def tokens_of(engines: dict[str, docker.APIClient], label: dict[str, list[str]]) -> dict[str, str]:
+    """Return the token of each machine whose agent runs."""
+    found = {}
+    for name, engine in engines.items():
+        for item in engine.containers(filters=label):
+            command = engine.exec_create(item["Id"], ["cat", "/run/secrets/agent-token"])
+            found[name] = engine.exec_start(command["Id"]).decode()
+    return found
+
+
 def test_agents_are_made_updated_and_removed_by_their_service(
     swarm: Swarm, agent_image: ImageRef, engines: dict[str, docker.APIClient]
 ) -> None:
     service_id, manager = f"test-{uuid.uuid4().hex[:12]}", engines["node1"]
     label = {"label": [f"container-training.agent-of={service_id}"]}
-    token = uuid.uuid4().hex
     launch = AgentLaunch(
-        image=agent_image.pullable, url="http://127.0.0.1:9", token="first", folder=str(swarm.disk)
+        image=agent_image.pullable,
+        url="http://127.0.0.1:9",
+        token_of="first-{}".format,
+        folder=str(swarm.disk),
     )
 
     def confine(agent: AgentLaunch | None) -> None:
@@ -478,21 +490,33 @@ def test_agents_are_made_updated_and_removed_by_their_service(
         "each machine has the agent",
         seconds=120,
     )
-    (made,) = manager.services(filters=label)
+    made = {item["ID"]: item["Version"] for item in manager.services(filters=label)}
+    assert len(made) == len(engines)
     confine(launch)
-    assert [item["Version"] for item in manager.services(filters=label)] == [made["Version"]]
+    assert {item["ID"]: item["Version"] for item in manager.services(filters=label)} == made
 
-    other = replace(launch, token=token)
+    secret = uuid.uuid4().hex
+    other = replace(launch, token_of=lambda machine: f"{machine}-{secret}")
+
+    expected = {node["Description"]["Hostname"]: f"{node['ID']}-{secret}" for node in manager.nodes()}
+
     confine(other)
+    wait_until(
+        lambda: tokens_of(engines, label) == expected,
+        "each machine has a token of its own, and no other",
+        seconds=120,
+        ignoring=docker.errors.APIError,  # of an agent that just ends
+    )
     confine(other)
-    (updated,) = manager.services(filters=label)
-    assert (updated["ID"], len(manager.secrets(filters=label))) == (made["ID"], 1)
+    updated = manager.services(filters=label)
+    assert {item["ID"] for item in updated} == made.keys()
+    assert len(manager.secrets(filters=label)) == len(engines)
     shown = [
         engine.inspect_container(item["Id"])
         for engine in engines.values()
         for item in engine.containers(filters=label)
     ]
-    assert token not in json.dumps([updated, *shown])
+    assert secret not in json.dumps([updated, *shown])
 
     confine(None)
     assert (manager.services(filters=label), manager.secrets(filters=label)) == ([], [])

@@ -1,8 +1,8 @@
 """
-The token of node agents.
+The tokens of node agents, one a machine.
 
-It follows from the service's key, so that every service with that key takes it, no file keeps it, and a new
-key makes a new one.
+They follow from the service's key, so that every service with that key takes them, no file keeps them, and a
+new key makes new ones.
 """
 
 from __future__ import annotations
@@ -16,18 +16,40 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from training_service.access.signing_key import SigningKey
 
-_PURPOSE = b"container-training node agent 1"
+_PURPOSE = b"container-training node agent 2"
 _BYTES = 32
+_SCHEME = "Bearer "
 
 
-def agent_token(key: SigningKey) -> str:
-    """Return the token that agents show; it opens nothing but their own routes."""
-    secret = key.private.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
-    derived = HKDF(algorithm=SHA256(), length=_BYTES, salt=None, info=_PURPOSE).derive(secret)
-    return base64.urlsafe_b64encode(derived).decode().rstrip("=")
+class AgentTokens:
+    """
+    Makes and reads the tokens of agents.
 
+    A token is ``MACHINE.CODE``, where the code is an HMAC-SHA-256 of the machine. It opens nothing but the
+    routes of agents, and speaks for its machine alone.
+    """
 
-def is_agent(token: str, authorization: str | None) -> bool:
-    """Tell whether an ``Authorization`` header has the token; takes as long for a wrong one."""
-    expected = f"Bearer {token}".encode()
-    return hmac.compare_digest(expected, (authorization or "").encode("utf-8", "replace"))
+    def __init__(self, key: SigningKey) -> None:
+        secret = key.private.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
+        self._key = HKDF(algorithm=SHA256(), length=_BYTES, salt=None, info=_PURPOSE).derive(secret)
+
+    def of(self, machine: str) -> str:
+        """
+        Return the token of a machine's agent.
+
+        :param machine: its id in the swarm.
+        """
+        code = hmac.digest(self._key, machine.encode(), "sha256")
+        return f"{machine}.{base64.urlsafe_b64encode(code).decode().rstrip('=')}"
+
+    def machine_of(self, authorization: str | None) -> str | None:
+        """
+        Return whose token an ``Authorization`` header has; ``None``: nobody's.
+
+        It takes as long for a wrong code as for the right one.
+        """
+        header = authorization or ""
+        machine, dot, _ = header.removeprefix(_SCHEME).rpartition(".")
+        expected = f"{_SCHEME}{self.of(machine)}".encode()
+        is_right = hmac.compare_digest(expected, header.encode("utf-8", "replace"))
+        return machine if dot and is_right else None

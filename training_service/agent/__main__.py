@@ -1,7 +1,7 @@
 """
 ``python -m training_service.agent``: the agent of one machine.
 
-The training service starts it as a global service of its swarm; what it needs is in the environment.
+The training service starts it as a service of its swarm; what it needs is in the environment.
 """
 
 from __future__ import annotations

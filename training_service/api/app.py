@@ -135,7 +135,7 @@ def create_app(
     app.add_middleware(BodyLimit)
     app.add_middleware(ProjectNumbers, ids=project_ids)
     if agents is not None:
-        app.add_middleware(AgentGate, token=agents.token, is_active=agents.is_active)
+        app.add_middleware(AgentGate, tokens=agents.tokens, is_active=agents.is_active)
     app.add_middleware(Gate, control=access, trusted_hosts=trusted_hosts)
     app.add_middleware(AuditLog, store=audit)
 

@@ -15,7 +15,7 @@ from container_engines.swarm.agent import AgentLaunch
 from training_api.errors import TrainingError
 from training_api.iam.registry_wire import is_same_registry
 from training_api.job.image_ref import names_registry, parse_image_ref
-from training_service.access.agent_token import agent_token
+from training_service.access.agent_token import AgentTokens
 from training_service.access.registry_tokens import own_token
 from training_service.access.signing_key import SigningKey
 from training_service.intake.metric_reader import MetricReader
@@ -43,7 +43,7 @@ def agent_launch(settings: ServiceSettings, key: SigningKey) -> AgentLaunch | No
     launch = AgentLaunch(
         image=settings.agent_image,
         url=settings.agent_url,
-        token=agent_token(key),
+        token_of=AgentTokens(key).of,
         folder=settings.agent_folder.rstrip("/"),
         docker_socket=settings.agent_docker_socket,
         metadata_port=settings.agent_metadata_port,

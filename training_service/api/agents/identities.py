@@ -21,6 +21,7 @@ from training_service.agent.wire import (
     TokenRequest,
     TokenResponse,
 )
+from training_service.api.agents.machine import TokenMachine, confirmed
 from training_service.api.routes import Routes
 from training_service.metadata.callers import Caller, InvalidAudience
 
@@ -34,9 +35,9 @@ def agent_identities_router(find_replica: FindReplica) -> Routes:
     """Return the routes over ``find_replica``."""
     router = Routes(tags=["agents"], include_in_schema=False)
 
-    def find(asked: IdentityRequest) -> Caller:
+    def find(asked: IdentityRequest, machine: str) -> Caller:
         try:
-            found = find_replica(asked.node, asked.container_id)
+            found = find_replica(confirmed(asked.node, machine), asked.container_id)
         except EngineError as error:
             raise HTTPException(503, "the swarm's manager does not answer; ask again") from error
         if found is None:
@@ -44,9 +45,9 @@ def agent_identities_router(find_replica: FindReplica) -> Routes:
         return found
 
     @router.post(IDENTIFY)
-    def identify(asked: IdentityRequest) -> JSONResponse:
+    def identify(asked: IdentityRequest, machine: TokenMachine) -> JSONResponse:
         """Answer who a container is."""
-        identity = find(asked).identity
+        identity = find(asked, machine).identity
         answer = IdentityResponse(
             project=identity.project,
             number=identity.number,
@@ -58,9 +59,9 @@ def agent_identities_router(find_replica: FindReplica) -> Routes:
         return JSONResponse(answer.to_wire())
 
     @router.post(ISSUE)
-    def issue(asked: TokenRequest) -> JSONResponse:
+    def issue(asked: TokenRequest, machine: TokenMachine) -> JSONResponse:
         """Answer a token of a container's account."""
-        return JSONResponse(_token(find(asked), asked.audience).to_wire(), headers=_NO_STORE)
+        return JSONResponse(_token(find(asked, machine), asked.audience).to_wire(), headers=_NO_STORE)
 
     return router
 

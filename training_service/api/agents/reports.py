@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from fastapi import HTTPException
 from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
 
 from container_engines.swarm.facts import NodeFacts
+from training_service.access.agent_token import AgentTokens
 from training_service.agent.rows import facts_of, placed_of, ref_of, row_of, stream_of
 from training_service.agent.wire import (
     KNOWN,
@@ -30,6 +31,7 @@ from training_service.agent.wire import (
     SyncResponse,
 )
 from training_service.api.agents.identities import FindReplica
+from training_service.api.agents.machine import TokenMachine, confirmed
 from training_service.api.routes import Routes
 from training_service.intake.metric_stream import PlacedReport, SinkUnavailable
 from training_service.intake.node_streams import NodeStreams
@@ -46,14 +48,14 @@ class AgentApi:
 
     :param facts: keeps what they say of containers.
     :param find_replica: from a machine and a container there to the job's caller.
-    :param token: what they show.
+    :param tokens: what they show.
     :param is_active: whether this service moves the jobs now.
     """
 
     streams: NodeStreams
     facts: NodeFacts
     find_replica: FindReplica
-    token: str = field(repr=False)
+    tokens: AgentTokens
     is_active: Callable[[], bool]
 
 
@@ -62,9 +64,9 @@ def agents_router(streams: NodeStreams, facts: NodeFacts) -> Routes:
     router = Routes(tags=["agents"], include_in_schema=False)
 
     @router.post(SYNC)
-    async def sync(asked: SyncRequest) -> JSONResponse:
+    async def sync(asked: SyncRequest, machine: TokenMachine) -> JSONResponse:
         """Take what an agent has; answer what it is to do, at once if that is news."""
-        node, until = asked.node, time.monotonic() + _HOLD_SECONDS
+        node, until = confirmed(asked.node, machine), time.monotonic() + _HOLD_SECONDS
         facts.tell(node, facts_of(asked))
         await run_in_threadpool(
             streams.hear, node, map(stream_of, asked.opened), map(stream_of, asked.drained)
@@ -83,10 +85,11 @@ def agents_router(streams: NodeStreams, facts: NodeFacts) -> Routes:
         return JSONResponse(answer.to_wire())
 
     @router.post(KNOWN)
-    def known(asked: KnownRequest) -> JSONResponse:
+    def known(asked: KnownRequest, machine: TokenMachine) -> JSONResponse:
         """Answer what is stored of a stream."""
+        node = confirmed(asked.node, machine)
         try:
-            found = streams.known(asked.node, stream_of(asked.stream))
+            found = streams.known(node, stream_of(asked.stream))
         except SinkUnavailable as error:
             raise HTTPException(
                 503, "stored reports cannot be read now: the database does not answer"
@@ -98,16 +101,17 @@ def agents_router(streams: NodeStreams, facts: NodeFacts) -> Routes:
         return JSONResponse(KnownResponse(newest=rows, next_sequence=found.next_sequence).to_wire())
 
     @router.post(STORE)
-    def store(asked: StoreRequest) -> JSONResponse:
+    def store(asked: StoreRequest, machine: TokenMachine) -> JSONResponse:
         """Store reports; the answer comes after the commit."""
+        node = confirmed(asked.node, machine)
         try:
             new = {stream_of(each.stream): [placed_of(row) for row in each.reports] for each in asked.streams}
         except ValueError as error:
             raise HTTPException(400, f"a report cannot be read: {error}") from error
         for warning in asked.warnings:
-            streams.warn(asked.node, stream_of(warning.stream), warning.message)
+            streams.warn(node, stream_of(warning.stream), warning.message)
         try:
-            stored = streams.store(asked.node, new)
+            stored = streams.store(node, new)
         except SinkUnavailable as error:
             raise HTTPException(503, "reports cannot be stored now: the database takes no write") from error
         return JSONResponse(

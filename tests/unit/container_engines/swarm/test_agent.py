@@ -12,21 +12,25 @@ from container_engines.swarm.agent import (
     AGENT_SPEC,
     AgentLaunch,
     agent_secret_name,
+    agent_service_name,
     agent_service_spec,
     is_refused_image,
 )
 
-AGENT = AgentLaunch(image="image:1", url="http://service:8470", token="secret-token", folder="/folder")
+AGENT = AgentLaunch(
+    image="image:1", url="http://service:8470", token_of=lambda machine: f"secret-{machine}", folder="/folder"
+)
 IDS = {"agent-token": "id-of-token", "agent-authority": "id-of-authority"}
 
 
 def test_no_part_of_the_service_shows_the_token() -> None:
-    assert "secret-token" not in json.dumps(agent_service_spec("service", AGENT, IDS))
-    assert "secret-token" not in repr(AGENT)
+    assert "secret-node" not in json.dumps(agent_service_spec("service", "node", AGENT, IDS))
+    assert "secret" not in repr(AGENT)
+    assert AGENT.secrets_of("node") == {"agent-token": "secret-node"}
 
 
 def test_each_machine_has_one_with_little_rights_and_one_folder() -> None:
-    spec = agent_service_spec("service", AGENT, IDS)
+    spec = agent_service_spec("service", "node", AGENT, IDS)
     container = spec["TaskTemplate"]["ContainerSpec"]
 
     assert spec["Mode"] == {"Global": {}}
@@ -36,17 +40,18 @@ def test_each_machine_has_one_with_little_rights_and_one_folder() -> None:
     assert container["ReadOnly"]
     assert [mount["Source"] for mount in container["Mounts"]] == ["/folder"]
     assert AGENT.metric_folder("service", "node") == "/folder/service/node"
-    assert "TRAINING_AGENT_NODE={{.Node.ID}}" in container["Env"]
+    assert "TRAINING_AGENT_NODE=node" in container["Env"]
+    assert spec["TaskTemplate"]["Placement"] == {"Constraints": ["node.id==node"]}
 
 
 def test_another_image_address_or_token_is_another_service() -> None:
     def digest(agent: AgentLaunch) -> str:
-        return str(agent_service_spec("service", agent, IDS)["Labels"][AGENT_SPEC])
+        return str(agent_service_spec("service", "node", agent, IDS)["Labels"][AGENT_SPEC])
 
     changed = [
         replace(AGENT, image="image:2"),
         replace(AGENT, url="http://other:8470"),
-        replace(AGENT, token="other"),
+        replace(AGENT, token_of=lambda _: "other"),
         replace(AGENT, folder="/other"),
         replace(AGENT, authority="PEM"),
     ]
@@ -56,11 +61,12 @@ def test_another_image_address_or_token_is_another_service() -> None:
     assert len({digest(agent) for agent in [AGENT, *changed]}) == 6
     assert agent_secret_name("service", "one") != agent_secret_name("service", "two")
     assert len(agent_secret_name("s" * 60, "token")) <= 64
+    assert agent_service_name("s" * 60, "n" * 25) == f"ct-agent-{'s' * 28}-{'n' * 25}"
 
 
 def test_an_authority_reaches_the_agent_as_a_file_beside_its_token() -> None:
     def container(agent: AgentLaunch) -> dict[str, object]:
-        return dict(agent_service_spec("service", agent, IDS)["TaskTemplate"]["ContainerSpec"])
+        return dict(agent_service_spec("service", "node", agent, IDS)["TaskTemplate"]["ContainerSpec"])
 
     one, other = container(AGENT), container(replace(AGENT, authority="PEM"))
 
@@ -73,7 +79,7 @@ def test_an_authority_reaches_the_agent_as_a_file_beside_its_token() -> None:
 
 def test_only_with_the_engines_socket_it_is_in_the_machines_network_for_the_metadata() -> None:
     def network(**changes: object) -> tuple[object, object]:
-        template = agent_service_spec("service", replace(AGENT, **changes), IDS)["TaskTemplate"]
+        template = agent_service_spec("service", "node", replace(AGENT, **changes), IDS)["TaskTemplate"]
         (port,) = [each for each in template["ContainerSpec"]["Env"] if "METADATA_PORT" in each]
         return template.get("Networks"), port.partition("=")[2]
 
@@ -114,7 +120,7 @@ def test_a_machine_that_cannot_pull_is_seen_until_it_could(
 
 def test_agents_are_told_what_jobs_may_reach() -> None:
     def told(egress: Egress | None) -> list[str]:
-        spec = agent_service_spec("service", replace(AGENT, egress=egress), IDS)
+        spec = agent_service_spec("service", "node", replace(AGENT, egress=egress), IDS)
         environment = spec["TaskTemplate"]["ContainerSpec"]["Env"]
         return [each for each in environment if each.startswith("TRAINING_AGENT_EGRESS")]
 
@@ -129,7 +135,9 @@ def test_agents_are_told_what_jobs_may_reach() -> None:
 def test_agents_that_can_are_told_to_count_what_containers_write(socket: str, is_told: bool) -> None:
     def environment(counts: bool) -> list[str]:
         agent = replace(AGENT, docker_socket=socket, counts_disk=counts)
-        found: list[str] = agent_service_spec("service", agent, IDS)["TaskTemplate"]["ContainerSpec"]["Env"]
+        found: list[str] = agent_service_spec("service", "node", agent, IDS)["TaskTemplate"]["ContainerSpec"][
+            "Env"
+        ]
         return found
 
     assert ("TRAINING_AGENT_COUNTS_DISK=1" in environment(True)) is is_told

@@ -205,7 +205,7 @@ class EndedElsewhere(Manager):
         }
 
 
-AGENT = AgentLaunch(image="image", url="http://service", token="token", folder="/folder", docker_socket="/s")
+AGENT = AgentLaunch(image="image", url="http://service", token_of=str, folder="/folder", docker_socket="/s")
 
 
 def seen(engine: SwarmEngine) -> tuple[ReplicaState, bool]:

@@ -22,6 +22,8 @@ from container_engines.swarm.facts import NodeFacts
 from tests.support.fakes import reporter
 from tests.support.speed import scaled
 from tests.support.waiting import wait_until
+from training_service.access.agent_token import AgentTokens
+from training_service.access.signing_key import SigningKey
 from training_service.agent.local_engine import LocalEngine
 from training_service.agent.node_agent import NodeAgent
 from training_service.agent.service_client import ServiceClient
@@ -35,7 +37,8 @@ from training_service.intake.report_sink import StoredReports
 from training_service.store.database import open_database
 from training_service.store.measurement_store import MeasurementStore
 
-NODE, TOKEN = "node", "token"
+NODE = "node"
+TOKENS = AgentTokens(SigningKey.generate())
 END_SECONDS = 60.0
 STREAM = StreamName(job_uid="job", task_name="master-replica-0", source="0.0")
 
@@ -62,7 +65,7 @@ class Side:
         agents_router(self.streams, NodeFacts()).add_to(app)
         install_error_handlers(app)
         app.add_middleware(BodyLimit)
-        app.add_middleware(AgentGate, token=TOKEN, is_active=lambda: True)
+        app.add_middleware(AgentGate, tokens=TOKENS, is_active=lambda: True)
         self.service = TestClient(app)
 
     def start_agent(self) -> None:
@@ -77,7 +80,7 @@ class Side:
                 )
                 return httpx.Response(answer.status_code, content=answer.content)
 
-        client = ServiceClient("http://service", TOKEN, NODE, Wire())
+        client = ServiceClient("http://service", TOKENS.of(NODE), NODE, Wire())
         agent = NodeAgent(self.folder / "spool", client, LocalEngine("", ""))
         thread = threading.Thread(target=agent.run)
         thread.start()

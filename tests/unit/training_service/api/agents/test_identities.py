@@ -7,11 +7,13 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from training_api.errors import EngineUnavailable
+from training_service.access.agent_token import AgentTokens
 from training_service.access.identity import Authenticator, IdentityTokens
 from training_service.access.signing_key import SigningKey
 from training_service.agent.wire import IDENTIFY, ISSUE
 from training_service.api.agents.identities import agent_identities_router
 from training_service.api.errors import install_error_handlers
+from training_service.api.middleware.agent_gate import AgentGate
 from training_service.metadata.issuing import JobCaller
 from training_service.metadata.tree import JobIdentity
 
@@ -19,6 +21,7 @@ EMAIL = "trainer@demo.iam.gserviceaccount.com"
 TOKENS = IdentityTokens(SigningKey.generate())
 JOB = JobIdentity(project="demo", number=12, email=EMAIL, job_id="job", job_uid="0a")
 HERE = {"node": "n1", "containerId": "container"}
+AGENTS = AgentTokens(SigningKey.generate())
 
 
 def find(machine: str, container_id: str) -> JobCaller | None:
@@ -27,12 +30,17 @@ def find(machine: str, container_id: str) -> JobCaller | None:
     return JobCaller(identity=JOB, tokens=TOKENS) if (machine, container_id) == ("n1", "container") else None
 
 
-@pytest.fixture(scope="module")
-def client() -> TestClient:
+def client_of(machine: str) -> TestClient:
     app = FastAPI()
     agent_identities_router(find).add_to(app)
     install_error_handlers(app)
-    return TestClient(app)
+    app.add_middleware(AgentGate, tokens=AGENTS, is_active=lambda: True)
+    return TestClient(app, headers={"Authorization": f"Bearer {AGENTS.of(machine)}"})
+
+
+@pytest.fixture(scope="module")
+def client() -> TestClient:
+    return client_of("n1")
 
 
 def test_a_replica_is_its_job(client: TestClient) -> None:
@@ -63,13 +71,20 @@ def test_why_an_audience_gets_no_token_is_an_answer(client: TestClient) -> None:
 
 @pytest.mark.parametrize("path", [IDENTIFY, ISSUE])
 @pytest.mark.parametrize(
-    ("changes", "status"),
-    [({"node": "n2"}, 404), ({"containerId": "other"}, 404), ({"node": "silent"}, 503), ({"more": 1}, 400)],
+    ("machine", "changes", "status"),
+    [
+        ("n2", {"node": "n2"}, 404),
+        ("n1", {"containerId": "other"}, 404),
+        ("silent", {"node": "silent"}, 503),
+        ("n1", {"more": 1}, 400),
+        # Whoever has one machine gets no token of the jobs on another.
+        ("n2", {}, 403),
+    ],
 )
 def test_nothing_is_told_of_what_is_not_known_on_the_machine(
-    client: TestClient, path: str, changes: dict[str, object], status: int
+    path: str, machine: str, changes: dict[str, object], status: int
 ) -> None:
-    answer = client.post(path, json=HERE | changes)
+    answer = client_of(machine).post(path, json=HERE | changes)
 
     assert answer.status_code == status
     assert "token" not in answer.json()

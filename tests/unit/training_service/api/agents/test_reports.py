@@ -9,7 +9,9 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from container_engines.swarm.facts import NodeFacts
-from training_service.agent.wire import KNOWN, PATHS, STORE
+from training_service.access.agent_token import AgentTokens
+from training_service.access.signing_key import SigningKey
+from training_service.agent.wire import KNOWN, PATHS, STORE, SYNC
 from training_service.api.agents.reports import agents_router
 from training_service.api.errors import install_error_handlers
 from training_service.api.middleware.agent_gate import AgentGate
@@ -20,7 +22,9 @@ from training_service.intake.report_sink import StoredReports
 from training_service.store.database import open_database
 from training_service.store.measurement_store import MeasurementStore
 
-AGENT = {"Authorization": "Bearer token"}
+TOKENS = AgentTokens(SigningKey.generate())
+AGENT = {"Authorization": f"Bearer {TOKENS.of('node')}"}
+OTHER = {"Authorization": f"Bearer {TOKENS.of('other')}"}
 STREAM = StreamName(job_uid="job", task_name="master-replica-0", source="0.0")
 REF = {"jobUid": "job", "taskName": "master-replica-0", "source": "0.0"}
 ROW = {"n": "0", "tag": "accuracy", "step": "1", "value": "NaN", "us": "5"}
@@ -39,7 +43,7 @@ class Bench:
         agents_router(streams, NodeFacts()).add_to(app)
         install_error_handlers(app)
         app.add_middleware(BodyLimit)
-        app.add_middleware(AgentGate, token="token", is_active=lambda: self.is_active)
+        app.add_middleware(AgentGate, tokens=TOKENS, is_active=lambda: self.is_active)
         self.client = TestClient(app)
 
 
@@ -49,14 +53,14 @@ def bench(tmp_path: Path) -> Bench:
 
 
 @pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("header", ["", "Bearer", "Bearer tokem", "Bearer token2", "Basic token"])
+@pytest.mark.parametrize("header", ["", "Bearer", "Bearer node.", "Bearer node.guess", "Basic node.guess"])
 def test_who_lacks_the_token_is_turned_away_before_the_body_is_read(
     bench: Bench, path: str, header: str
 ) -> None:
     answer = bench.client.post(path, content=b"x" * (2 << 20), headers={"Authorization": header})
 
     assert answer.status_code == 401
-    assert "token of agents" in answer.json()["error"]["message"]
+    assert "token of a machine's agent" in answer.json()["error"]["message"]
 
 
 def test_a_standby_takes_nothing(bench: Bench) -> None:
@@ -90,6 +94,22 @@ def test_a_row_that_is_no_report_is_refused(bench: Bench, changes: dict[str, obj
 def test_another_machine_is_told_nothing_and_stores_nothing(bench: Bench) -> None:
     asked = {"node": "other", "streams": [{"stream": REF, "reports": [ROW]}]}
 
-    assert bench.client.post(STORE, json=asked, headers=AGENT).json() == {"stored": [0]}
-    known = bench.client.post(KNOWN, json={"node": "other", "stream": REF}, headers=AGENT)
+    assert bench.client.post(STORE, json=asked, headers=OTHER).json() == {"stored": [0]}
+    known = bench.client.post(KNOWN, json={"node": "other", "stream": REF}, headers=OTHER)
     assert known.status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "asked"),
+    [
+        (SYNC, {"seen": ""}),
+        (KNOWN, {"stream": REF}),
+        (STORE, {"streams": [{"stream": REF, "reports": [ROW]}]}),
+    ],
+)
+def test_a_machine_speaks_for_no_other(bench: Bench, path: str, asked: dict[str, object]) -> None:
+    answer = bench.client.post(path, json=asked | {"node": "node"}, headers=OTHER)
+
+    assert answer.status_code == 403
+    assert "of the agent of machine other, and not of 'node'" in answer.json()["error"]["message"]
+    assert bench.store.newest("job", "0.0", 10) == []
