@@ -102,5 +102,9 @@ class DiskSampler:
 
     def _run(self) -> None:
         while not self._stopping.wait(_TICK_SECONDS):
-            self.sample()
+            try:
+                self.sample()
+            except Exception:
+                # Without this thread no limit holds here; the trace is in the log.
+                logger.exception("what containers write was not counted")
         self._http.close()

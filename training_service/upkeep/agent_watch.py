@@ -47,4 +47,9 @@ class AgentWatch:
     def _run(self) -> None:
         pause = 0.0
         while not self._stopping.wait(pause):
-            pause = _SECONDS if self.keep() else _RETRY_SECONDS
+            try:
+                pause = _SECONDS if self.keep() else _RETRY_SECONDS
+            except Exception:
+                # Without this thread no machine that joins gets an agent; the trace is in the log.
+                pause = _RETRY_SECONDS
+                logger.exception("agents of machines were not kept")

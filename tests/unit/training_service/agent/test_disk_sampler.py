@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import httpx
+import pytest
 import structlog
 
+from tests.support.waiting import wait_until
+from training_service.agent import disk_sampler
 from training_service.agent.disk_sampler import DiskSampler
 
 
@@ -17,10 +20,14 @@ class Engine(httpx.BaseTransport):
         self.sizes: dict[str, int | None] = {"a": 1, "b": 2}
         self.counted: list[str] = []
         self.is_up = True
+        self.odd_answers = 0
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         if not self.is_up:
             raise httpx.ConnectError("away")
+        if self.odd_answers:
+            self.odd_answers -= 1
+            return httpx.Response(200, json=["a"])
         if request.url.path.endswith("/containers/json"):
             assert request.url.params["filters"] == '{"label": ["service=s"]}'
             return httpx.Response(200, json=[{"Id": name} for name in self.sizes])
@@ -88,3 +95,14 @@ def test_an_engine_that_is_away_is_told_of_once() -> None:
     engine.is_up = True
     sampler.sample()
     assert sampler.sizes == {"a": 1, "b": 2}
+
+
+def test_it_outlives_an_answer_that_nobody_has_expected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk_sampler, "_TICK_SECONDS", 0.01)
+    engine = Engine()
+    engine.sizes, engine.odd_answers = {"a": 1}, 1
+    sampler = sampler_of(engine)
+    sampler.start()
+
+    wait_until(lambda: sampler.sizes == {"a": 1}, "the next answer counts")
+    sampler.stop()
