@@ -136,6 +136,10 @@ _OF_JOBS = {
     "image_prefix": _text(
         "Image prefix", "HOST/PROJECT of the registry, below which short names of images lie."
     ),
+    "registry": _text(
+        "Registry of the service",
+        "HOST:PORT of the registry whose images need a grant; empty: one on this machine. Google's need no entry.",
+    ),
     "base_image": _text("Base image", "BASE_IMAGE build argument of Dockerfiles; empty: their own default."),
     "container_env": _text(
         "Container environment",

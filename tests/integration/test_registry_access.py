@@ -88,6 +88,19 @@ def test_the_least_role_is_granted_on_the_one_resource_and_taken_back(
     assert bindings(iam, ResourceKind.PROJECT, "projects/images") == []
 
 
+def test_the_services_own_registry_may_be_at_an_address_that_other_machines_reach(
+    service: LiveService, iam: IamPoliciesClient, context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect(monkeypatch, service, extra={"registry": "10.0.0.5:5000"})
+
+    given = grant(context, "10.0.0.5:5000/images/digits:1")
+
+    assert (given["granted"], given["resource"], given["role"]) == (True, LOCAL_RESOURCE, READER)
+    assert revoke(given)["kept"] == []
+    elsewhere = grant(context, "10.0.0.5:5001/images/digits:1")
+    assert "no IAM policy decides about images of 10.0.0.5:5001" in elsewhere["reason"]
+
+
 def test_a_second_grant_says_what_is_there_and_its_revoke_leaves_it(
     iam: IamPoliciesClient, context: Any
 ) -> None:

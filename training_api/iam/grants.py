@@ -169,7 +169,13 @@ class AccessNeed:
 
 
 def access_need(
-    image: ImageRef, project: str, agent: str, *, account: str | None = None, project_role: str = ""
+    image: ImageRef,
+    project: str,
+    agent: str,
+    *,
+    account: str | None = None,
+    project_role: str = "",
+    registry: str = "",
 ) -> AccessNeed:
     """
     Return what the account that runs a job of ``project`` needs to pull ``image``. Pure.
@@ -177,6 +183,7 @@ def access_need(
     :param agent: address of the project's service agent, which has its own project's images.
     :param account: of another account, which needs the grant in the job's own project, too.
     :param project_role: on the image's whole project, in place of the least role; empty: the least.
+    :param registry: as for :func:`registry_resource`.
     :raises InvalidGrant: an address is none.
     :raises InvalidImageRef: the reference names a project but no repository in it.
     """
@@ -184,7 +191,7 @@ def access_need(
     if image.project == project and member == service_account_member(agent):
         reason = f"the image and the job are both of project {project!r}: nothing has to be granted"
         return AccessNeed(member=member, grant=None, reason=reason)
-    resource = registry_resource(image)
+    resource = registry_resource(image, registry)
     if resource is None:
         reason = (
             f"no IAM policy decides about images of {image.host}: nothing can be granted; "

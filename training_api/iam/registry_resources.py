@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from training_api.errors import InvalidImageRef
+from training_api.iam.registry_wire import is_same_registry
 from training_api.job.image_ref import ImageRef, RegistryKind
 from training_api.loopback import is_loopback
 
@@ -78,15 +79,16 @@ def bucket_resource_name(bucket: str) -> str:
     return f"buckets/{bucket}"
 
 
-def registry_resource(image: ImageRef) -> PolicyResource | None:
+def registry_resource(image: ImageRef, registry: str = "") -> PolicyResource | None:
     """
     Return the resource whose policy lets a principal pull ``image``.
 
     A bucket or a repository.
 
-    Pure. ``None``: the image's registry is neither Google's nor on loopback, and no IAM policy decides about
-    it.
+    Pure. ``None``: the image's registry is neither Google's nor the local one, and no IAM policy decides
+    about it.
 
+    :param registry: ``HOST:PORT`` of the local registry where other machines reach it; empty: on loopback.
     :raises InvalidImageRef: the reference names a project but no repository in it.
 
     Sources: Container Registry, "Access control" (buckets ``[REGION.]artifacts.PROJECT.appspot.com``; those
@@ -94,7 +96,7 @@ def registry_resource(image: ImageRef) -> PolicyResource | None:
     Registry, "Repository and image names". Deviation: in the local registry ``PROJECT/REPOSITORY`` is a
     repository with the location ``local``, with or without an image name below it.
     """
-    is_local = is_loopback(image.host)
+    is_local = is_loopback(image.host) or bool(registry and is_same_registry(image.host, registry))
     if image.kind is RegistryKind.OTHER and not is_local:
         return None
     repository = image.path_in_project.partition("/")[0]

@@ -275,6 +275,7 @@ def airflow_connections(
             "project": settings.project,
             "job_bucket": settings.job_bucket,
             "image_prefix": settings.image_prefix,
+            **({"registry": settings.registry} if settings.is_advertised else {}),
             "base_image": base_image,
             "container_env": settings.container_environment,
             **({"prices": settings.prices, "currency": settings.currency} if settings.prices else {}),

@@ -131,6 +131,11 @@ class TrainingHook(ClosingHook):
         return self._connection.extra_dejson.get("job_bucket") or None
 
     @property
+    def registry(self) -> str:
+        """``HOST:PORT`` of the service's registry, where it is not on loopback (extra ``registry``)."""
+        return str(self._connection.extra_dejson.get("registry") or "")
+
+    @property
     def job_buckets(self) -> JobBuckets:
         """The buckets that are read and written for the connection's jobs."""
         return JobBuckets.of(self.training_conn_id, self.project, self._connection.extra_dejson)

@@ -105,6 +105,7 @@ class GrantRegistryAccessOperator(TypedTask):
                 _address(training, dialect),
                 account=self.service_account,
                 project_role=dialect.agent.role if flag("project_wide", self.project_wide) else "",
+                registry=training.registry,
             )
             result = {
                 "granted": False,

@@ -78,7 +78,7 @@ class EnsureRepositoryOperator(TypedTask):
 
     def _name(self) -> str:
         image = parse_image_ref(full_image_name(self.image, self.training_conn_id))
-        resource = registry_resource(image)
+        resource = registry_resource(image, TrainingHook(self.training_conn_id).registry)
         if resource is None or resource.kind is not ResourceKind.REPOSITORY:
             raise InvalidArgument(
                 f"image must be one of Artifact Registry, REGION-docker.pkg.dev/PROJECT/REPOSITORY/NAME, got {image}"

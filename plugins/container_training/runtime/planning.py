@@ -50,4 +50,5 @@ def plan_sources(inputs: PlanInputs) -> Iterator[PlanSources]:
             endpoint=training.endpoint,
             project=training.project,
             default_job_dir=f"{bucket}/{JOB_ID_MARK}" if bucket else None,
+            registry=training.registry,
         )

@@ -58,6 +58,7 @@ class PlanSources:
     :param engine: connects to the Docker Engine; only called if an image is built.
     :param default_job_dir: the job folder where nothing else names one; ``{job_id}`` in it stands for the
         job's id.
+    :param registry: the service's own, where it is not on loopback.
     """
 
     training: TrainingBackend
@@ -68,6 +69,7 @@ class PlanSources:
     endpoint: str
     project: str
     default_job_dir: str | None = None
+    registry: str = ""
 
 
 def make_plan(inputs: PlanInputs, sources: PlanSources, now: datetime) -> Plan:
@@ -118,7 +120,7 @@ def _access(spec: JobSpec, sources: PlanSources) -> Iterator[PlannedAccess]:
         if runtime_of(image) is not None or image.name in seen:
             continue
         seen.add(image.name)
-        need = access_need(image, sources.project, agent)
+        need = access_need(image, sources.project, agent, registry=sources.registry)
         if need.grant is None:
             yield PlannedAccess(
                 image=image.name, member=need.member, is_granted_by_plan=False, reason=need.reason

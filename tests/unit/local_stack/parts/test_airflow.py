@@ -94,6 +94,14 @@ def test_prices_go_into_the_training_connection() -> None:
     assert connection["extra"]["currency"] == "EUR"
 
 
+def test_the_training_connection_names_a_registry_that_other_machines_reach() -> None:
+    settings = StackSettings(state_dir=Path("/state"), require_auth=True, advertise_address="10.0.0.5")
+
+    connection = json.loads(airflow_environment(settings, base_image="b")["AIRFLOW_CONN_TRAINING_DEFAULT"])
+
+    assert connection["extra"]["registry"] == "10.0.0.5:5000"
+
+
 def test_a_database_that_the_user_names_is_used_alone(tmp_path: Path) -> None:
     (tmp_path / "elsewhere" / "data").mkdir(parents=True)
     (tmp_path / "airflow").mkdir()

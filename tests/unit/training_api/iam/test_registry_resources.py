@@ -98,6 +98,17 @@ def test_no_policy_decides_about_images_of_other_registries(image: str) -> None:
     assert registry_resource(parse_image_ref(image)) is None
 
 
+def test_the_local_registry_may_be_at_an_address_that_other_machines_reach() -> None:
+    image = parse_image_ref("10.0.0.5:5000/other/digits/train:1")
+
+    found = registry_resource(image, "10.0.0.5:5000")
+
+    assert found == registry_resource(parse_image_ref("127.0.0.1:5000/other/digits/train:1"))
+    assert found is not None
+    assert found.name == "projects/other/locations/local/repositories/digits"
+    assert registry_resource(image, "10.0.0.5:5001") is None
+
+
 @pytest.mark.parametrize("image", ["gcr.io/demo", "us-docker.pkg.dev/demo:1", "127.0.0.1:5000/digits"])
 def test_an_image_without_a_repository_is_refused_with_the_expected_form(image: str) -> None:
     reference = parse_image_ref(image)
