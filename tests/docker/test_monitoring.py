@@ -19,6 +19,7 @@ from local_stack.stack import LocalStack
 from tests.docker.prometheus import OtelBridge, run_prometheus
 from tests.support import web
 from tests.support.bed.job_watch import until_state
+from tests.support.bed.vertex import create, ended, make_real_pool, vertex_locations
 from tests.support.speed import scaled
 from tests.support.waiting import wait_until
 from training_api.clients.training import TrainingClient
@@ -50,6 +51,7 @@ report = {"global_step": "1", "timestamp": 1700000000, "trial": "1", "accuracy":
 open(os.environ["CLOUD_ML_HP_METRIC_FILE"], "w").write(json.dumps(report) + "\\n")
 """
 LABELS = {"model": "digits", "airflow-dag": "retrain_digits"}
+VERTEX_LABELS = {"model": "vertex-digits", "airflow-dag": "retrain_by_vertex"}
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +64,7 @@ def prometheus(
     """
     Prometheus after it has scraped a service with jobs, and Airflow's metrics.
 
-    The jobs succeeded, failed, were restarted and tuned.
+    The jobs succeeded, failed, were restarted and tuned; one was asked for by Vertex AI's API.
     """
     bridge = OtelBridge()
     service = stack.settings.training_url.removeprefix("http://")
@@ -70,8 +72,16 @@ def prometheus(
     with (
         run_prometheus(tmp_path_factory.mktemp("prometheus"), targets) as prometheus,
         TrainingClient(stack.settings.training_url, stack.settings.project) as training,
+        vertex_locations(stack.settings.training_url) as locations,
     ):
+        body = {
+            "displayName": "monitored",
+            "labels": VERTEX_LABELS,
+            "jobSpec": {"workerPoolSpecs": [make_real_pool(pushed_image, "import time; time.sleep(2)")]},
+        }
+        by_vertex = create(locations.customJobs(), stack.settings.project, body)
         _run_jobs(training, engine_client, str(pushed_image))
+        assert ended(locations.customJobs(), by_vertex)["state"] == "JOB_STATE_SUCCEEDED"
         _report_as_airflow_does(bridge)
         # Two scrapes of each target that began when all was counted: an increase is between two.
         for _ in targets, targets:
@@ -146,7 +156,9 @@ def test_the_figures_are_those_of_the_run(prometheus: httpx.Client) -> None:
     assert value('training_replica_restarts_total{role="master"}') >= 1
     assert value('training_job_transitions_total{kind="trial",state="SUCCEEDED"}') >= 1
     assert value('training_machine_seconds_total{dag="retrain_digits",machine_type="n1-standard-4"}') >= 3
-    assert value('time() - training_last_success_timestamp_seconds{model="digits"}') < scaled(120)
+    assert value('training_machine_seconds_total{dag="retrain_by_vertex",machine_type="n1-standard-4"}') >= 2
+    for model in ("digits", "vertex-digits"):
+        assert value(f'time() - training_last_success_timestamp_seconds{{model="{model}"}}') < scaled(120)
     assert value('airflow_container_training_job_cost{currency="EUR"}') == 0.25
 
 
