@@ -168,6 +168,7 @@ def test_airflow_knows_the_connection_type_and_its_form() -> None:
         "job_bucket",
         "buckets",
         "image_prefix",
+        "registry",
         "base_image",
         "container_env",
         "prices",

@@ -14,6 +14,7 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
+from training_service.access.agent_token import AgentTokens
 from training_service.access.identity import Authenticator, IdentityTokens
 from training_service.access.registry_tokens import SERVICE
 from training_service.access.signing_key import SigningKey
@@ -22,10 +23,12 @@ from training_service.agent.replica_callers import ReplicaCallers
 from training_service.agent.service_client import ServiceClient
 from training_service.api.agents.identities import agent_identities_router
 from training_service.api.errors import install_error_handlers
+from training_service.api.middleware.agent_gate import AgentGate
 from training_service.metadata.app import create_metadata_app
 from training_service.metadata.issuing import JobCaller
 from training_service.metadata.tree import JobIdentity
 
+AGENTS = AgentTokens(SigningKey.generate())
 EMAIL = "trainer@demo.iam.gserviceaccount.com"
 KEY = SigningKey.generate()
 TOKENS = IdentityTokens(KEY)
@@ -58,6 +61,7 @@ class Machine:
             lambda node, container: caller if self.placed and (node, container) == (NODE, CONTAINER) else None
         ).add_to(app)
         install_error_handlers(app)
+        app.add_middleware(AgentGate, tokens=AGENTS, is_active=lambda: True)
         service, machine = TestClient(app), self
 
         class Wire(httpx.BaseTransport):
@@ -68,7 +72,7 @@ class Machine:
                 answer = service.post(request.url.path, content=request.read(), headers=dict(request.headers))
                 return httpx.Response(answer.status_code, content=answer.content, request=request)
 
-        self.client = ServiceClient("http://service", "token", NODE, Wire())
+        self.client = ServiceClient("http://service", AGENTS.of(NODE), NODE, Wire())
         self.metadata = self.start_agent()
 
     def start_agent(self) -> Any:
