@@ -9,14 +9,14 @@ from container_training.hooks.importing import importing
 from container_training.hooks.service_address import InvalidConnection, endpoint_of, service_address
 from container_training.work.job_pages import Dashboard, JobPages, JobPlace
 from training_api.clients.backend import AsyncTrainingBackend, TrainingBackend
-from training_api.clients.fleet import OpsClient
-from training_api.clients.watching import Watch
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
 
     from container_training.work.preflight.report import PreflightRow
+    from training_api.clients.fleet import OpsClient
     from training_api.clients.iam import IamPoliciesClient
+    from training_api.clients.watching import Watch
     from training_api.job.job_spec import JobSpec
 
 TRAINING_CONN_TYPE = "container_training"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
+from container_training.hooks.importing import importing
 from container_training.work.job_pages import (
     Dashboard,
     JobPages,
@@ -17,10 +18,8 @@ from container_training.work.job_pages import (
     training_cancel_command,
     training_pages,
 )
-from training_api.clients.fleet import OpsClient
 from training_api.clients.network import DEFAULT_NETWORK, Network
 from training_api.clients.training import AsyncTrainingClient, TrainingClient
-from training_api.clients.watching import Watch
 from training_api.dialects.ml_v1.cost import PriceList, parse_prices
 from training_api.errors import TrainingError
 
@@ -28,7 +27,9 @@ if TYPE_CHECKING:
     from airflow.sdk import Connection
 
     from container_training.work.preflight.report import PreflightRow
+    from training_api.clients.fleet import OpsClient
     from training_api.clients.iam import IamPoliciesClient
+    from training_api.clients.watching import Watch
     from training_api.job.job_spec import JobSpec
 
 
@@ -81,10 +82,18 @@ class ServiceAddress:
 
     def connect_ops(self) -> OpsClient:
         """Return a new client for those who watch the service; the caller closes it."""
+        # Imported here, as below: no DAG file and few tasks need it.
+        with importing():
+            from training_api.clients.fleet import OpsClient
+
         return OpsClient(self.endpoint, self.project, headers=self.headers, network=self.network)
 
     def connect_watch(self, timeout_seconds: float) -> Watch:
         """Return new clients for the dashboard; the caller closes them."""
+        with importing():
+            from training_api.clients.fleet import OpsClient
+            from training_api.clients.watching import Watch
+
         options: Any = {
             "headers": self.headers,
             "network": self.network,

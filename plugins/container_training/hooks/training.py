@@ -18,7 +18,6 @@ from container_training.work.job_buckets import JobBuckets
 from container_training.work.job_pages import Dashboard, JobPages, JobPlace
 from container_training.work.template_values import is_unset
 from training_api.clients.backend import NO_OPTIONS, AsyncTrainingBackend, TrainingBackend
-from training_api.clients.fleet import OpsClient
 from training_api.clients.patience import patiently
 from training_api.clients.training import job_log_filter
 from training_api.cloud_logging import SERVICE_TASK_NAME, LogEntry
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Connection
 
     from container_training.work.preflight.report import PreflightRow
+    from training_api.clients.fleet import OpsClient
     from training_api.clients.iam import IamPoliciesClient
     from training_api.job.job_spec import JobSpec
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
-from training_api.fleet.wire import FleetResponse, Room
-from training_api.job.replica_spec import ReplicaSpec
+if TYPE_CHECKING:
+    from training_api.fleet.wire import FleetResponse, Room
+    from training_api.job.replica_spec import ReplicaSpec
+
 
 _GIB = 1024**3
 
