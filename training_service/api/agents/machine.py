@@ -9,7 +9,8 @@ from fastapi import Depends, HTTPException, Request
 from training_service.api.middleware.agent_gate import MACHINE
 
 
-def _machine_of_token(request: Request) -> str:
+# Async, or FastAPI would hand it to a thread for each request.
+async def _machine_of_token(request: Request) -> str:
     return str(request.scope[MACHINE])
 
 
