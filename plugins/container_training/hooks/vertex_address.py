@@ -56,6 +56,7 @@ class VertexService:
     :param quota_project: project that the calls are counted for; empty: that of the credentials.
     :param dashboard_conn_id: connection by which the dashboard shows the jobs; empty: this one. Of a service
         of one's own another API tells more.
+    :param registry: of a service of one's own, where it is not on loopback.
     """
 
     address: VertexAddress
@@ -67,6 +68,7 @@ class VertexService:
     min_poll_seconds: float = DEFAULT_MIN_POLL_SECONDS
     list_lag_seconds: float = DEFAULT_LIST_LAG_SECONDS
     dashboard_conn_id: str = ""
+    registry: str = ""
 
     @property
     def project(self) -> str:
@@ -111,6 +113,7 @@ class VertexService:
                 facts=facts,
                 region=(given.regions or self.address.regions)[0],
                 strategy=given.strategy,
+                registry=self.registry,
             )
             return foresight_rows(spec, around)
 
@@ -192,6 +195,7 @@ def vertex_service(connection: Connection) -> VertexService:
         min_poll_seconds=seconds_of(connection, "min_poll_seconds", DEFAULT_MIN_POLL_SECONDS),
         list_lag_seconds=seconds_of(connection, "list_lag_seconds", DEFAULT_LIST_LAG_SECONDS),
         dashboard_conn_id=str(extra.get("dashboard_conn_id") or ""),
+        registry=str(extra.get("registry") or ""),
     )
 
 

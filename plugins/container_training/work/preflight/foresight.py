@@ -54,6 +54,7 @@ class Surroundings:
     :param buckets: asked with the credentials of the connection.
     :param region: where the job would be made.
     :param strategy: of ``scheduling``; empty: the service's default.
+    :param registry: the service's own, where it is not on loopback.
     """
 
     backend: Backend
@@ -62,6 +63,7 @@ class Surroundings:
     facts: Facts
     region: str
     strategy: str = ""
+    registry: str = ""
 
 
 def foresight_rows(spec: JobSpec, around: Surroundings) -> list[PreflightRow]:
@@ -91,7 +93,7 @@ def _image_rows(spec: JobSpec, around: Surroundings) -> Iterator[PreflightRow]:
         why = "check_access is off, as where a task grants the access"
         yield _row(Check.IMAGE_ACCESS, "all images", Verdict.NOT_CHECKED, why)
         return
-    yield from image_access_rows(spec, around.backend.service_agent(), around.policies)
+    yield from image_access_rows(spec, around.backend.service_agent(), around.policies, around.registry)
 
 
 def _bucket_rows(spec: JobSpec, buckets: IamPoliciesClient) -> Iterator[PreflightRow]:

@@ -19,23 +19,28 @@ from training_api.job.image_ref import ImageRef
 from training_api.job.job_spec import JobSpec
 
 
-def image_access_rows(spec: JobSpec, agent: str, policies: IamPoliciesClient) -> Iterator[PreflightRow]:
+def image_access_rows(
+    spec: JobSpec, agent: str, policies: IamPoliciesClient, registry: str = ""
+) -> Iterator[PreflightRow]:
     """
     Yield a row for each image of a job, once.
 
     :param agent: address of the service agent, which pulls all images, also those of jobs that run as another
         account [docs: Vertex AI, general/custom-service-account].
+    :param registry: the service's own, where it is not on loopback.
     """
     images = {replica.image.name: replica.image for replica in spec.replicas}
     for name, image in images.items():
-        result, why = _answer(image, spec.project, agent, policies)
+        result, why = _answer(image, spec.project, agent, policies, registry)
         yield PreflightRow(check=Check.IMAGE_ACCESS, where=name, result=result, why=why)
 
 
-def _answer(image: ImageRef, project: str, agent: str, policies: IamPoliciesClient) -> tuple[Verdict, str]:
+def _answer(
+    image: ImageRef, project: str, agent: str, policies: IamPoliciesClient, registry: str
+) -> tuple[Verdict, str]:
     try:
-        need = access_need(image, project, agent)
-        resource = registry_resource(image)
+        need = access_need(image, project, agent, registry=registry)
+        resource = registry_resource(image, registry)
     except TrainingError as error:  # no repository in its name
         return Verdict.FAILED, str(error)
     if resource is None:

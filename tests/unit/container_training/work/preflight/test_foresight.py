@@ -167,6 +167,16 @@ def test_an_image_of_another_registry_is_not_checked(find: Find) -> None:
     assert (result, "no IAM policy decides about images of docker.io" in why) == ("not checked", True), why
 
 
+def test_an_image_of_the_services_own_registry_is_checked_at_any_address(
+    google: GoogleProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    google.has_policy("projects/other/locations/local/repositories/images", "roles/artifactregistry.reader")
+
+    with connected(google, monkeypatch, registry="10.0.0.5:5000") as find:
+        assert image_row(find("10.0.0.5:5000/other/images/digits:1"))[0] == "ok"
+        assert image_row(find("10.0.0.6:5000/other/images/digits:1"))[0] == "not checked"
+
+
 def test_access_that_a_task_grants_is_not_asked_for(google: GoogleProject, find: Find) -> None:
     assert image_row(find(asks_policies=False))[0] == "not checked"
     assert not [path for path, _ in google.asked if path.endswith(":getIamPolicy")]
