@@ -16,10 +16,7 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG
 from fastapi.testclient import TestClient
 
-from container_training.airflow_internals.login import REQUIRES_LOGIN
-from container_training.dashboard.access import rights_of
 from container_training.dashboard.airflow_side.rights import Rights
-from container_training.dashboard.app import make_app
 from container_training.operators.package import PackageTrainerOperator
 from container_training.operators.preflight import PreflightOperator
 from container_training.operators.training import SubmitTrainingJobOperator
@@ -32,6 +29,7 @@ from tests.support import web
 from tests.support.bed.object_store import connect, start_object_store
 from tests.support.bed.swarm import Swarm
 from tests.support.bed.swarm_service import Service, service_with_agents
+from tests.support.dashboard import dashboard_app
 from tests.support.ports import reserve_port
 from training_api.clients.training import TrainingClient
 from training_api.job.image_ref import ImageRef
@@ -141,14 +139,9 @@ def example(dag_id: str) -> Any:
 
 @pytest.fixture
 def page(connections: None) -> Iterator[Callable[..., Any]]:
-    """Return what the dashboard answers to somebody who may read all DAGs."""
+    """Return a function that asks the dashboard's API, for a user who may read all DAGs."""
     rights = Rights(known=frozenset(), readable=frozenset(), reads_all=True, may_edit=lambda _: True)
-    app = make_app()
-    app.dependency_overrides = {
-        REQUIRES_LOGIN.dependency: lambda: None,  # type: ignore[dict-item]
-        rights_of: lambda: rights,
-    }
-    with TestClient(app, base_url="http://127.0.0.1:8080") as client:
+    with TestClient(dashboard_app(rights), base_url="http://127.0.0.1:8080") as client:
 
         def page(path: str) -> Any:
             answer = client.get(f"/api/{path}", params={"conn_id": CONNECTION})

@@ -16,8 +16,6 @@ from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 
 from container_engines.memory.engine import Behaviour
-from container_training.airflow_internals.login import REQUIRES_LOGIN
-from container_training.dashboard.access import rights_of
 from container_training.dashboard.airflow_side.rights import Rights
 from container_training.dashboard.app import make_app
 from container_training.dashboard.routes import job as job_api
@@ -25,6 +23,7 @@ from container_training.hooks.storage import StorageHook
 from container_training.work.object_store import ObjectStore
 from tests.integration.live_service import IMAGE, LiveService, run_service
 from tests.support import web
+from tests.support.dashboard import dashboard_app
 from tests.support.fakes.fake_bucket import FakeBucket
 from tests.support.waiting import wait_until
 from training_api.job.image_ref import parse_image_ref
@@ -72,12 +71,9 @@ def app(service: LiveService, monkeypatch: pytest.MonkeyPatch) -> FastAPI:
     monkeypatch.setenv("AIRFLOW_CONN_TRAINING_PAGES", json.dumps(connection))
     known = frozenset({DAG, OTHER_DAG})
     rights = Rights(known=known, readable=frozenset({DAG}), reads_all=False, may_edit=lambda _: False)
-    app = make_app()
-    overrides = app.dependency_overrides
-    overrides[REQUIRES_LOGIN.dependency] = lambda: None  # type: ignore[index]
-    overrides[rights_of] = lambda: rights
+    app = dashboard_app(rights)
     session = get_args(SessionDep)[1].dependency
-    overrides[session] = lambda: None
+    app.dependency_overrides[session] = lambda: None
     monkeypatch.setattr(job_api, "find_origins", lambda jobs, rights, session: {})
     return app
 
