@@ -30,6 +30,8 @@ _TOKEN, _AUTHORITY = "agent-token", "agent-authority"
 _SECRETS = "/run/secrets"
 #: Trainers run as any user, and make files that are theirs alone.
 _CAPABILITIES = ("CAP_DAC_OVERRIDE", "CAP_FOWNER")
+#: What the names of services and secrets begin with, and the longest that the swarm takes for a service.
+_PREFIX, _NAME_CHARACTERS = "ct-agent-", 63
 _MEMORY_BYTES = 512 << 20
 #: Threads: the endpoint's 40 requests at a time, and a dozen others.
 _PIDS = 96
@@ -84,12 +86,12 @@ class AgentLaunch:
 
 def agent_service_name(service_id: str, machine: str) -> str:
     """Return the name of the service of a machine's agent; it has at most 63 characters."""
-    return f"ct-agent-{service_id}"[:37] + f"-{machine}"
+    return f"{_PREFIX}{service_id}"[: _NAME_CHARACTERS - len(machine) - 1] + f"-{machine}"
 
 
 def agent_secret_name(service_id: str, content: str) -> str:
     """Return the name of the secret with this content: another one has another name."""
-    return f"{f'ct-agent-{service_id}'[:50]}-{hashlib.sha256(content.encode()).hexdigest()[:12]}"
+    return f"{f'{_PREFIX}{service_id}'[:50]}-{hashlib.sha256(content.encode()).hexdigest()[:12]}"
 
 
 def agent_service_spec(
@@ -98,7 +100,7 @@ def agent_service_spec(
     """
     Return the service of a machine's agent: one container, which the swarm starts again.
 
-    :param machine: its id in the swarm, of 25 characters.
+    :param machine: its id in the swarm.
     :param secret_ids: the swarm's id of each of the agent's secrets.
     """
     folder = f"{_FOLDER}/{service_id}"
@@ -143,7 +145,7 @@ def agent_service_spec(
     spec: dict[str, Any] = {
         "Name": agent_service_name(service_id, machine),
         "Labels": {AGENT_OF: service_id},
-        # Global, as such a service starts with its machine, and waits for none that is drained.
+        # Global: it starts with its machine, and has no pending task while that is drained.
         "Mode": {"Global": {}},
         "TaskTemplate": {
             "ContainerSpec": container,

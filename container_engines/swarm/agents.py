@@ -10,10 +10,11 @@ from __future__ import annotations
 import math
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
-from docker.errors import APIError, NotFound
+from docker.errors import NotFound
 
 from container_engines.docker.client import post
 from container_engines.docker.errors import engine_errors
@@ -81,13 +82,13 @@ class MachineAgents:
                 failures.append(error)
         if failures:
             raise failures[0]
-        self._remove_secrets({name: found for name, found in secrets.items() if found not in used})
+        self._remove_secrets(set(secrets.values()) - used)
 
     def remove(self) -> None:
         """Remove the agents and their secrets, if there are any."""
         for item in self._services().values():
             self._swarm.remove_service(item["ID"])
-        self._remove_secrets(self._secrets())
+        self._remove_secrets(self._secrets().values())
 
     def _secret_id(self, content: str, secrets: dict[str, str]) -> str:
         """Return the id of the secret with this content; it is made unless it is among ``secrets``."""
@@ -141,15 +142,9 @@ class MachineAgents:
                 found[task["ServiceID"]].append(task)
         return found
 
-    def _remove_secrets(self, secrets: Mapping[str, str]) -> None:
+    def _remove_secrets(self, secret_ids: Iterable[str]) -> None:
         client = self._swarm.client
-        for name, secret_id in secrets.items():
-            with engine_errors(f"remove secret {name}"):
-                try:
+        with engine_errors("remove secrets of agents"):
+            for secret_id in secret_ids:
+                with suppress(NotFound):
                     client.remove_secret(secret_id)
-                except NotFound:
-                    continue
-                except APIError as error:
-                    # Of a service that is just being removed: the next call finds it again.
-                    if "is in use by" not in str(error.explanation):
-                        raise

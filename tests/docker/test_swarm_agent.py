@@ -21,8 +21,10 @@ from typing import Any
 import docker
 import pytest
 
-from container_engines.swarm.agent import AgentLaunch
+from container_engines.docker.client import post
+from container_engines.swarm.agent import AGENT_OF, AgentLaunch, agent_secret_name, agent_service_spec
 from container_engines.swarm.engine import SwarmEngine
+from container_engines.swarm.images import pull_headers
 from local_stack.stack import LocalStack
 from tests.support import web
 from tests.support.bed.job_watch import messages, until_state
@@ -457,6 +459,17 @@ def test_replicas_on_every_machine_get_the_tokens_of_their_jobs_account(
     assert not [token for _, _, token in found for log in logs if token in log]
 
 
+def made_by_earlier_version(manager: docker.APIClient, service_id: str, launch: AgentLaunch) -> str:
+    """Make the one service for all machines that versions before ADR 0045 made; return its id."""
+    labels = {AGENT_OF: service_id}
+    content = launch.token_of("all")
+    secret = manager.create_secret(agent_secret_name(service_id, content), content.encode(), labels)["ID"]
+    spec = agent_service_spec(service_id, "all", launch, {"agent-token": secret})
+    del spec["TaskTemplate"]["Placement"]
+    spec["Name"] = f"ct-agent-{service_id}"
+    return str(post(manager, "/services/create", spec, headers=pull_headers(""))["ID"])
+
+
 def tokens_of(engines: dict[str, docker.APIClient], label: dict[str, list[str]]) -> dict[str, str]:
     """Return the token of each machine whose agent runs."""
     found = {}
@@ -484,7 +497,9 @@ def test_agents_are_made_updated_and_removed_by_their_service(
         engine.confine()
         engine.close()
 
+    earlier = made_by_earlier_version(manager, service_id, launch)
     confine(launch)
+    assert earlier not in {item["ID"] for item in manager.services(filters=label)}
     wait_until(
         lambda: all(engine.containers(filters=label) for engine in engines.values()),
         "each machine has the agent",
@@ -503,7 +518,7 @@ def test_agents_are_made_updated_and_removed_by_their_service(
     confine(other)
     wait_until(
         lambda: tokens_of(engines, label) == expected,
-        "each machine has a token of its own, and no other",
+        "each agent has its own token",
         seconds=120,
         ignoring=docker.errors.APIError,  # of an agent that just ends
     )
