@@ -31,13 +31,13 @@ from container_training.pipeline import training_pipeline
 
 CONNECTION = "conn.training_default.extra_dejson"
 
-with DAG("burst_and_register", schedule=None):
+with DAG("{dag_id}", schedule=None):
     train = training_pipeline(
         context_dir="{context}",
         image=f"{{{{ {CONNECTION}.image_prefix }}}}/{image}",
         build_args={"BASE_IMAGE": f"{{{{ {CONNECTION}.base_image }}}}"},
         preflight=False,
-        master_type="n1-highmem-96",
+        master_type="{machine}",
         scale_tier="CUSTOM",
         backends=["training_default", "training_vertex"],
         when=Burst(queue_minutes=5),
@@ -59,6 +59,8 @@ def run(
     """A run of the DAG that has ended well."""
     name = f"burst-{current_run().id}"
     values = {
+        "dag_id": DAG_ID,
+        "machine": MACHINE,
         "context": str(write_trainer(tmp_path_factory.mktemp("burst"), name=name)),
         "image": name,
         "folder": f"gs://{stack.settings.bucket}/models/{name}",
@@ -68,10 +70,12 @@ def run(
         text = text.replace(f"{{{key}}}", value)
     file = extra_dags / "burst.py"
     file.write_text(text, "utf-8")
-    run = Run.start(airflow, DAG_ID)
-    assert run.wait_for_end(patience_seconds=480) == "success", run.states()
-    yield run
-    file.unlink()
+    try:
+        run = Run.start(airflow, DAG_ID)
+        assert run.wait_for_end(patience_seconds=480) == "success", run.states()
+        yield run
+    finally:
+        file.unlink()
 
 
 def test_the_job_goes_to_the_next_service_and_the_task_says_why(run: Run) -> None:
