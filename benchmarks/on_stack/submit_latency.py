@@ -23,8 +23,8 @@ from local_stack.stack import LocalStack
 from training_api.clients.training import TrainingClient
 
 ROUNDS = 21
-#: The engine goes on with a network that it lists no more. What came right after it, jobs of either dialect
-#: and ``docker run`` alike, took 0.1 s longer.
+#: The engine is still busy for a moment after a removed network has left its list. Jobs of either dialect,
+#: and ``docker run``, took 0.1 s longer right after that.
 _SETTLING_SECONDS = 0.5
 _PROGRAM = ["python3", "-u", "-c", "print(1)"]
 

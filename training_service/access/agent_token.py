@@ -44,7 +44,7 @@ class AgentTokens:
 
     def machine_of(self, authorization: str | None) -> str | None:
         """
-        Return whose token an ``Authorization`` header has; ``None``: nobody's.
+        Return the machine of an ``Authorization`` header; ``None`` if its token is wrong.
 
         It takes as long for a wrong code as for the right one.
         """

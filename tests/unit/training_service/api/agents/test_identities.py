@@ -77,7 +77,7 @@ def test_why_an_audience_gets_no_token_is_an_answer(client: TestClient) -> None:
         ("n1", {"containerId": "other"}, 404),
         ("silent", {"node": "silent"}, 503),
         ("n1", {"more": 1}, 400),
-        # Whoever has one machine gets no token of the jobs on another.
+        # An agent gets no tokens for jobs on another machine.
         ("n2", {}, 403),
     ],
 )
