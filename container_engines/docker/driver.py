@@ -108,14 +108,12 @@ class ContainerState:
 
     :param exit_code: set if and only if it has ended.
     :param lost: it died with the engine or its machine, and the exit code says nothing.
-    :param half_started: the engine was killed while it started the container, and will not see its end.
     """
 
     state: ReplicaState
     exit_code: int | None = None
     out_of_memory: bool = False
     lost: bool = False
-    half_started: bool = False
     started_at: datetime | None = None
     finished_at: datetime | None = None
 
@@ -311,10 +309,9 @@ class DockerDriver:
             except NotFound:
                 return None
         described = answer["State"]
-        half_started = was_half_started(described)
-        state = (
-            ReplicaState.CREATED if half_started else STATES.get(described["Status"], ReplicaState.RUNNING)
-        )
+        state = STATES.get(described["Status"], ReplicaState.RUNNING)
+        if was_half_started(described):
+            state = ReplicaState.CREATED
         ended = state is ReplicaState.EXITED
         started_at, finished_at = (
             datetime.fromisoformat(described[key]) for key in ("StartedAt", "FinishedAt")
@@ -324,7 +321,6 @@ class DockerDriver:
             exit_code=int(described["ExitCode"]) if ended else None,
             out_of_memory=ended and bool(described["OOMKilled"]),
             lost=was_lost(answer),
-            half_started=half_started,
             # Nanoseconds are truncated to microseconds.
             started_at=None if state is ReplicaState.CREATED else started_at,
             # Podman takes the end from a file system, whose clock may be a hundredth of a second behind.

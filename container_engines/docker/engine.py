@@ -172,12 +172,12 @@ class DockerEngine(Engine):
         name = f"ct-{launch.job_uid}-{launch.replica.task_name}-{launch.attempt}"
         network = self._ensure_network(launch)
         found = driver.look_at(name)
-        if found is not None and found.half_started:
+        if found is not None and found.state is ReplicaState.CREATED:
+            # Its start may have begun. Engine 20.10 writes each line twice into the log of a container that is started anew.
             driver.remove(name)
-        if found is None or found.half_started:
+            found = None
+        if found is None:
             self._create(launch, name, network)
-        if found is None or found.state is ReplicaState.CREATED:
-            # Also into a container that a service has made and, killed, not started.
             secrets = {f"{SECRET_FOLDER}/{file}": text for file, text in launch.secrets.files.items()}
             driver.put_files(name, {**secrets, **launch.files}, launch.folders)
         driver.start(name)

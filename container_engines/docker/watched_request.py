@@ -76,7 +76,7 @@ def _answer(
         opened = http_connection.sock
         try:
             with watch.waiting(lambda: _shut_down(opened)), closing(opened):
-                opened.settimeout(watch.seconds_left)
+                _limit(opened, watch)
                 http_connection.request(method, f"/v{version}{path}", headers=headers)
                 with http_connection.getresponse() as response:
                     watch.progress()
@@ -101,13 +101,23 @@ def _lines(response: http.client.HTTPResponse, opened: socket.socket, watch: Pul
         yield from whole
         if len(begun) > _MAX_LINE_BYTES:
             raise http.client.LineTooLong("answer")
-        if not watch.seconds_left:
-            raise TimeoutError
-        opened.settimeout(watch.seconds_left)
+        _limit(opened, watch)
     if watch.cancelled:
         # A connection that was shut down may look like one that has ended.
         raise ConnectionAbortedError
     yield begun
+
+
+def _limit(opened: socket.socket, watch: PullWatch) -> None:
+    """
+    Wait at the socket no longer than the pull may.
+
+    :raises TimeoutError: it has taken too long. Zero as a timeout would not wait, and look like the end of the answer.
+    """
+    left = watch.seconds_left
+    if not left:
+        raise TimeoutError
+    opened.settimeout(left)
 
 
 def _check(response: http.client.HTTPResponse, doing: str) -> None:

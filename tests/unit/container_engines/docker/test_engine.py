@@ -15,7 +15,7 @@ from container_engines.docker.engine import DockerEngine
 from container_engines.labels import JOB_UID
 from tests.support.fakes.docker_api import FakeDocker, Program, run_fake_docker
 from tests.support.speed import scaled
-from training_api.errors import DiskFull, EngineBusy, EngineUnavailable
+from training_api.errors import DiskFull, EngineBusy, EngineError, EngineUnavailable
 from training_api.job.cluster import ReplicaId, ReplicaRole
 from training_api.job.machines import Resources
 from training_api.job.restarts import Attempt
@@ -101,6 +101,22 @@ def test_another_refusal_leaves_the_quota(docker: FakeDocker, engine: DockerEngi
     engine.start_replica(launch("b"))
 
     assert docker.made[-1]["HostConfig"]["StorageOpt"] == {"size": "5000000"}
+
+
+def test_a_container_whose_start_had_no_answer_is_made_again(
+    docker: FakeDocker, engine: DockerEngine
+) -> None:
+    """The engine may have begun the start. A second start of the same container would double its log."""
+    docker.images["image"] = Program()
+    docker.refusals["POST containers/.*/start"] = (500, "the engine was killed")
+    with pytest.raises(EngineError):
+        engine.start_replica(launch("a"))
+    docker.refusals.clear()
+
+    engine.start_replica(launch("a"))
+
+    assert len(docker.made) == 2
+    assert [each.state for each in docker.containers.values()] == ["running"]
 
 
 def test_what_a_container_that_is_gone_has_written_is_unknown(engine: DockerEngine) -> None:

@@ -114,6 +114,16 @@ def test_a_pull_that_takes_too_long_may_work_later(
     assert str(raised.value) == message
 
 
+@pytest.mark.parametrize("limit", ["silent_seconds", "deadline_seconds"])
+def test_a_pull_whose_time_was_over_before_it_was_asked_for_has_taken_too_long(
+    engine: FakeDocker, limit: str
+) -> None:
+    engine.hanging[PULL] = ""
+
+    with pytest.raises(RegistryUnavailable):
+        pull(DockerConnection(engine.url), IMAGE, {}, PullWatch(**{limit: 0.0}))
+
+
 def test_a_pull_that_the_engine_cuts_off_is_not_taken_for_done(engine: FakeDocker) -> None:
     engine.cut_off.add(PULL)
 
