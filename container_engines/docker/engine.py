@@ -173,7 +173,7 @@ class DockerEngine(Engine):
         network = self._ensure_network(launch)
         found = driver.look_at(name)
         if found is not None and found.state is ReplicaState.CREATED:
-            # Its start may have begun. Engine 20.10 writes each line twice into the log of a container that is started anew.
+            # Its start may have begun. After a second one Engine 20.10 writes each line of its log twice.
             driver.remove(name)
             found = None
         if found is None:

@@ -110,9 +110,9 @@ def _lines(response: http.client.HTTPResponse, opened: socket.socket, watch: Pul
 
 def _limit(opened: socket.socket, watch: PullWatch) -> None:
     """
-    Wait at the socket no longer than the pull may.
+    Give the socket the time that the pull has left.
 
-    :raises TimeoutError: it has taken too long. Zero as a timeout would not wait, and look like the end of the answer.
+    :raises TimeoutError: none is left. A timeout of 0 would not wait, and look like the end of the answer.
     """
     left = watch.seconds_left
     if not left:

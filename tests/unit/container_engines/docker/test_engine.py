@@ -106,7 +106,7 @@ def test_another_refusal_leaves_the_quota(docker: FakeDocker, engine: DockerEngi
 def test_a_container_whose_start_had_no_answer_is_made_again(
     docker: FakeDocker, engine: DockerEngine
 ) -> None:
-    """The engine may have begun the start. A second start of the same container would double its log."""
+    """The engine may have begun the start, and a second one would double the log."""
     docker.images["image"] = Program()
     docker.refusals["POST containers/.*/start"] = (500, "the engine was killed")
     with pytest.raises(EngineError):
