@@ -3,6 +3,8 @@
 .DEFAULT_GOAL := setup
 # The last line of the demo is its result, also where another make calls this one.
 MAKEFLAGS += --no-print-directory
+# Images set it, and then each process compiles all that it imports: twice the time for a start of the service, more for Airflow.
+unexport PYTHONDONTWRITEBYTECODE
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
