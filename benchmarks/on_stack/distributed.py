@@ -18,7 +18,8 @@ from benchmarks.report import Figure, median_figure
 from benchmarks.support.bench_jobs import has_ended, new_job, submit, wait_until
 from benchmarks.support.memory_service import IMAGE, memory_service
 from local_stack.stack import LocalStack
-from training_api.clients.training import TrainingClient, job_log_filter
+from training_api.clients.log_cursor import job_log_filter
+from training_api.clients.training import TrainingClient
 from training_api.dialects.ml_v1.resources import Job, ReplicaConfig
 from training_service.settings import ServiceSettings
 

@@ -21,7 +21,8 @@ from benchmarks.support.bench_jobs import has_ended, new_job, submit
 from benchmarks.support.core_share import core_share
 from local_stack.settings import Part
 from local_stack.stack import LocalStack
-from training_api.clients.training import TrainingClient, job_log_filter
+from training_api.clients.log_cursor import job_log_filter
+from training_api.clients.training import TrainingClient
 from training_api.states import JobState
 
 FLOOD_SECONDS = 60

@@ -18,7 +18,8 @@ from benchmarks.support.bench_jobs import new_job, submit, wait_for_success
 from benchmarks.support.memory_service import IMAGE, TAG, memory_service
 from benchmarks.support.virtual_study import run_study
 from local_stack.stack import LocalStack
-from training_api.clients.training import TrainingClient, job_log_filter
+from training_api.clients.log_cursor import job_log_filter
+from training_api.clients.training import TrainingClient
 from training_api.cloud_logging import SERVICE_TASK_NAME
 from training_api.dialects.ml_v1.resources import (
     Goal,

@@ -17,7 +17,8 @@ import pytest
 from local_stack.stack import LocalStack
 from tests.support import web
 from tests.support.bed.job_watch import until_end
-from training_api.clients.training import TrainingClient, job_log_filter
+from training_api.clients.log_cursor import job_log_filter
+from training_api.clients.training import TrainingClient
 from training_api.dialects.ml_v1.resources import Job, TrainingInput
 from training_api.states import JobState
 

@@ -17,7 +17,7 @@ from tests.support.waiting import wait_until
 from training_api.clients.backend import NO_OPTIONS
 from training_api.clients.iam import IamEndpoints, IamPoliciesClient
 from training_api.clients.job_lists import listed_jobs
-from training_api.clients.training import job_log_filter
+from training_api.clients.log_cursor import job_log_filter
 from training_api.clients.vertex.client import VertexClient
 from training_api.dialects.ml_v1.resources import Job
 from training_api.errors import JobConflict, JobNotFound

@@ -30,7 +30,8 @@ from tests.support.ports import reserve_port
 from tests.support.speed import slowness
 from tests.support.waiting import wait_until
 from training_api.clients.fleet import OpsClient
-from training_api.clients.training import TrainingClient, job_log_filter
+from training_api.clients.log_cursor import job_log_filter
+from training_api.clients.training import TrainingClient
 from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
 from training_api.errors import TrainingError
 from training_api.job.image_ref import ImageRef, parse_image_ref

@@ -22,7 +22,8 @@ from local_stack.settings import CONTAINER_HOST_NAME
 from local_stack.stack import LocalStack
 from tests.support import web
 from tests.support.bed.job_watch import until_end
-from training_api.clients.training import TrainingClient, job_log_filter
+from training_api.clients.log_cursor import job_log_filter
+from training_api.clients.training import TrainingClient
 from training_api.dialects.ml_v1.dialect import AGENT as ML_AGENT
 from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
 from training_api.job.project_number import project_number

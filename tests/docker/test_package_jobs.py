@@ -22,7 +22,8 @@ from local_stack.stack import LocalStack
 from tests.support.bed.job_watch import until_end
 from tests.support.run_id import current_run
 from tests.support.waiting import wait_until
-from training_api.clients.training import TrainingClient, job_log_filter
+from training_api.clients.log_cursor import job_log_filter
+from training_api.clients.training import TrainingClient
 from training_api.dialects.ml_v1.resources import Job, TrainingInput
 from training_api.errors import ServiceError
 from training_api.states import JobState

@@ -18,7 +18,8 @@ from tests.support import web
 from tests.support.bed.job_watch import messages_that
 from tests.support.bed.real_parts import kill_service
 from tests.support.waiting import wait_until
-from training_api.clients.training import TrainingClient, job_log_filter
+from training_api.clients.log_cursor import job_log_filter
+from training_api.clients.training import TrainingClient
 from training_api.cloud_logging import LogEntry, Severity
 from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
 from training_api.errors import TrainingError

@@ -15,7 +15,8 @@ from tests.support.bed.job_watch import until_state
 from tests.support.bed.real_parts import PROJECT, kill_service
 from tests.support.bed.tuning_jobs import check_that_a_study_is_resumed
 from tests.support.waiting import wait_until
-from training_api.clients.training import TrainingClient, job_log_filter
+from training_api.clients.log_cursor import job_log_filter
+from training_api.clients.training import TrainingClient
 from training_api.dialects.ml_v1.reader import job_spec_from_wire
 from training_api.dialects.ml_v1.resources import (
     Goal,

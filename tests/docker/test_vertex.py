@@ -12,7 +12,8 @@ from google.protobuf.json_format import MessageToDict
 from local_stack.stack import LocalStack
 from tests.support.bed.vertex import make_real_pool, run_custom_job
 from tests.support.waiting import wait_until
-from training_api.clients.training import TrainingClient, job_log_filter
+from training_api.clients.log_cursor import job_log_filter
+from training_api.clients.training import TrainingClient
 from training_api.dialects.vertex_v1.dialect import AGENT
 from training_api.job.image_ref import ImageRef
 

@@ -18,7 +18,8 @@ from local_stack.stack import LocalStack
 from tests.support.bed.vertex import OFFLINE, PREBUILT, source_package
 from tests.support.speed import scaled
 from tests.support.waiting import wait_until
-from training_api.clients.training import TrainingClient, job_log_filter
+from training_api.clients.log_cursor import job_log_filter
+from training_api.clients.training import TrainingClient
 from training_api.job.image_ref import ImageRef
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(300)]

@@ -23,7 +23,8 @@ from tests.support.bed.job_watch import messages
 from tests.support.bed.real_parts import push_image
 from tests.support.bed.vertex import create, ended
 from tests.support.speed import scaled
-from training_api.clients.training import TrainingClient, job_log_filter
+from training_api.clients.log_cursor import job_log_filter
+from training_api.clients.training import TrainingClient
 from training_api.dialects.ml_v1.resources import Job, TrainingInput
 from training_api.job.image_ref import parse_image_ref
 from training_api.job.results import JobResult

@@ -15,7 +15,8 @@ from tests.integration.live_service import IMAGE, LiveService, run_service
 from tests.support import web
 from tests.support.bed.job_watch import until_state
 from tests.support.waiting import wait_until
-from training_api.clients.training import TrainingClient, job_log_filter
+from training_api.clients.log_cursor import job_log_filter
+from training_api.clients.training import TrainingClient
 from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
 from training_api.states import JobState
 

@@ -15,7 +15,8 @@ from googleapiclient.errors import HttpError
 from tests.integration.live_service import IMAGE, LiveService, run_service
 from tests.support import web
 from tests.support.bed.job_watch import until_state
-from training_api.clients.training import TrainingClient, job_log_filter
+from training_api.clients.log_cursor import job_log_filter
+from training_api.clients.training import TrainingClient
 from training_api.dialects.ml_v1.resources import Job
 from training_api.errors import JobConflict, JobNotFound
 from training_api.states import JobState

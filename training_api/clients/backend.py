@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from training_api.cloud_logging import ListLogEntriesResponse
-from training_api.dialects.ml_v1.resources import Job, ListJobsResponse
-from training_api.job.job_spec import JobSpec
+if TYPE_CHECKING:
+    from training_api.cloud_logging import ListLogEntriesResponse
+    from training_api.dialects.ml_v1.resources import Job, ListJobsResponse
+    from training_api.job.job_spec import JobSpec
 
 NO_OPTIONS: Mapping[str, Any] = {}
 

@@ -1,4 +1,4 @@
-"""How far a job's log was read: no line lost, none shown twice."""
+"""What is asked of a job's log, and how far it was read: no line lost, none shown twice."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from training_api.clients.training import job_log_filter
 from training_api.cloud_logging import SERVICE_TASK_NAME, ListLogEntriesResponse, LogEntry, Severity
+from training_api.filtering import quoted
 from training_api.wire import format_timestamp
 
 _LEVELS: Mapping[Severity, int] = {
@@ -22,6 +22,21 @@ _LEVELS: Mapping[Severity, int] = {
 
 
 _Place = tuple[datetime, str]
+
+
+def job_log_filter(job_id: str, received_after: datetime | None = None, task_name: str = "") -> str:
+    """
+    Return the ``entries:list`` filter for lines of ``job_id`` after ``received_after``.
+
+    Pure. A follower passes the largest ``receive_timestamp`` that it has seen: replicas write side by side,
+    so a line may be stored after a newer one, and asking by ``timestamp`` would miss it.
+    """
+    clauses = [f'resource.type="ml_job" AND resource.labels.job_id={quoted(job_id)}']
+    if task_name:
+        clauses.append(f"resource.labels.task_name={quoted(task_name)}")
+    if received_after is not None:
+        clauses.append(f'receiveTimestamp>"{format_timestamp(received_after)}"')
+    return " AND ".join(clauses)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

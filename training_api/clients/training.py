@@ -7,7 +7,6 @@ A client does one request a call and never retries by itself: whoever waits know
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from functools import cached_property
 from typing import Any
 from urllib.parse import quote
@@ -23,9 +22,7 @@ from training_api.cloud_logging import ListLogEntriesRequest, ListLogEntriesResp
 from training_api.dialects.ml_v1.reader import job_spec_from_wire
 from training_api.dialects.ml_v1.resources import GetConfigResponse, Job, ListJobsResponse
 from training_api.errors import InvalidArgument, ServiceError
-from training_api.filtering import quoted
 from training_api.job.job_spec import JobSpec
-from training_api.wire import format_timestamp
 
 
 class _Requests:
@@ -217,21 +214,6 @@ class AsyncTrainingClient(AsyncHttpSession):
 
     async def _send(self, request: httpx.Request) -> Any:
         return read_answer(await self._answer("the training service", request), ADVICE)
-
-
-def job_log_filter(job_id: str, received_after: datetime | None = None, task_name: str = "") -> str:
-    """
-    Return the ``entries:list`` filter for lines of ``job_id`` after ``received_after``.
-
-    Pure. A follower passes the largest ``receive_timestamp`` that it has seen: replicas write side by side,
-    so a line may be stored after a newer one, and asking by ``timestamp`` would miss it.
-    """
-    clauses = [f'resource.type="ml_job" AND resource.labels.job_id={quoted(job_id)}']
-    if task_name:
-        clauses.append(f"resource.labels.task_name={quoted(task_name)}")
-    if received_after is not None:
-        clauses.append(f'receiveTimestamp>"{format_timestamp(received_after)}"')
-    return " AND ".join(clauses)
 
 
 def _refuse(options: Mapping[str, Any]) -> None:

@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from training_api.errors import InvalidGrant, PolicyTooLarge
-from training_api.iam.policy import MAX_PRINCIPALS
 from training_api.iam.registry_resources import ResourceKind, project_resource, registry_resource
 from training_api.job.image_ref import ImageRef
 
 #: An IAM policy as its API sends it.
 PolicyDocument = Mapping[str, Any]
+#: discovery: Policy.bindings "can refer to up to 1,500 principals".
+MAX_PRINCIPALS = 1500
 
 _EMAIL = re.compile(r"[^\s:@/]+@[^\s:@/]+\.[^\s:@/]+")
 _REPOSITORY = re.compile(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from training_api.errors import FieldViolation, InvalidRequest
 from training_api.field_mask import parse_field_mask
+from training_api.iam.grants import MAX_PRINCIPALS
 from training_api.iam.wire import Binding, Policy, SetIamPolicyRequest
 
 #: Permissions on jobs [unverified: the IAM reference's list, recalled; ``ml.jobs.cancel`` is in the guide].
@@ -18,8 +19,6 @@ JOB_PERMISSIONS = frozenset(
 #: discovery: Policy.version "Valid values are 0, 1, and 3".
 POLICY_VERSIONS = frozenset({0, 1, 3})
 CONDITIONS_VERSION = 3
-#: discovery: Policy.bindings "can refer to up to 1,500 principals".
-MAX_PRINCIPALS = 1500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,14 +11,16 @@ import httpx
 from container_training.hooks.backends import policies_endpoint
 from container_training.hooks.closing import ClosingHook
 from container_training.hooks.google_token import GoogleToken, words
+from container_training.hooks.importing import importing
 from container_training.hooks.service_address import bearer_headers, network_of
 from container_training.hooks.storage import StorageHook
 from container_training.hooks.training import TrainingHook
-from training_api.clients.iam import IamEndpoints, IamPoliciesClient
-from training_api.clients.repositories import RepositoriesClient
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
+
+    from training_api.clients.iam import IamEndpoints, IamPoliciesClient
+    from training_api.clients.repositories import RepositoriesClient
 
 _GOOGLE = ".googleapis.com"
 
@@ -54,6 +56,10 @@ class RegistryIamHook(ClosingHook):
     @cached_property
     def client(self) -> IamPoliciesClient:
         """The client; made on first use."""
+        # Imported here, as below: a DAG file needs no client.
+        with importing():
+            from training_api.clients.iam import IamPoliciesClient
+
         connection = self.get_connection(self.training_conn_id)
         return IamPoliciesClient(
             iam_endpoints(connection), auth=self._auth(connection), network=network_of(connection)
@@ -61,6 +67,9 @@ class RegistryIamHook(ClosingHook):
 
     def repositories(self) -> RepositoriesClient:
         """Return a new client of Artifact Registry's repositories; the caller closes it."""
+        with importing():
+            from training_api.clients.repositories import RepositoriesClient
+
         connection = self.get_connection(self.training_conn_id)
         endpoint = iam_endpoints(connection).artifact_registry
         return RepositoriesClient(endpoint, auth=self._auth(connection), network=network_of(connection))
@@ -79,6 +88,9 @@ class RegistryIamHook(ClosingHook):
 
 def iam_endpoints(connection: Connection) -> IamEndpoints:
     """Return the endpoints that ``connection`` names; one without a host leads to Google."""
+    with importing():
+        from training_api.clients.iam import IamEndpoints
+
     training = policies_endpoint(connection)
     extra = connection.extra_dejson
     default = IamEndpoints()

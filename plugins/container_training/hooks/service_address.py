@@ -19,7 +19,6 @@ from container_training.work.job_pages import (
     training_pages,
 )
 from training_api.clients.network import DEFAULT_NETWORK, Network
-from training_api.clients.training import AsyncTrainingClient, TrainingClient
 from training_api.dialects.ml_v1.cost import PriceList, parse_prices
 from training_api.errors import TrainingError
 
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from container_training.work.preflight.report import PreflightRow
     from training_api.clients.fleet import OpsClient
     from training_api.clients.iam import IamPoliciesClient
+    from training_api.clients.training import AsyncTrainingClient, TrainingClient
     from training_api.clients.watching import Watch
     from training_api.job.job_spec import JobSpec
 
@@ -65,10 +65,17 @@ class ServiceAddress:
 
     def connect(self) -> TrainingClient:
         """Return a new client for threads; the caller closes it."""
+        # Imported here, as below: a DAG file needs no client.
+        with importing():
+            from training_api.clients.training import TrainingClient
+
         return TrainingClient(self.endpoint, self.project, headers=self.headers, network=self.network)
 
     def connect_async(self) -> AsyncTrainingClient:
         """Return a new client for asyncio; the caller closes it."""
+        with importing():
+            from training_api.clients.training import AsyncTrainingClient
+
         return AsyncTrainingClient(self.endpoint, self.project, headers=self.headers, network=self.network)
 
     def foresee(
@@ -82,7 +89,6 @@ class ServiceAddress:
 
     def connect_ops(self) -> OpsClient:
         """Return a new client for those who watch the service; the caller closes it."""
-        # Imported here, as below: no DAG file and few tasks need it.
         with importing():
             from training_api.clients.fleet import OpsClient
 
@@ -92,6 +98,7 @@ class ServiceAddress:
         """Return new clients for the dashboard; the caller closes them."""
         with importing():
             from training_api.clients.fleet import OpsClient
+            from training_api.clients.training import TrainingClient
             from training_api.clients.watching import Watch
 
         options: Any = {

@@ -18,8 +18,8 @@ from container_training.work.job_buckets import JobBuckets
 from container_training.work.job_pages import Dashboard, JobPages, JobPlace
 from container_training.work.template_values import is_unset
 from training_api.clients.backend import NO_OPTIONS, AsyncTrainingBackend, TrainingBackend
+from training_api.clients.log_cursor import job_log_filter
 from training_api.clients.patience import patiently
-from training_api.clients.training import job_log_filter
 from training_api.cloud_logging import SERVICE_TASK_NAME, LogEntry
 from training_api.dialects.ml_v1.cost import PriceList
 from training_api.dialects.ml_v1.resources import Job, ListJobsResponse

@@ -34,22 +34,19 @@ from container_training.work.template_values import (
     shell_words,
     whole_number,
 )
-from training_api.dialects.ml_v1.dialect import ML_V1
 from training_api.dialects.ml_v1.resources import Job, TrainingInput
 from training_api.errors import PreflightFailed
-from training_api.job.capacity import Capacity, grants
-from training_api.job.dialect import ReplicaContext
 from training_api.job.job_id import TaskKey, job_id_for
-from training_api.job.job_spec import JobSpec
 from training_api.job.machines import usable
-from training_api.job.replica_spec import ReplicaSpec
-from training_api.job.results import ResultFile
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from container_engines.docker.driver import ContainerLaunch
     from training_api.job.cluster import ReplicaId
+    from training_api.job.job_spec import JobSpec
+    from training_api.job.replica_spec import ReplicaSpec
+    from training_api.job.results import ResultFile
 
 DEFAULT_WATCH_SECONDS = 20.0
 #: The service's own default (``TRAINING_STOP_GRACE_SECONDS``).
@@ -206,6 +203,9 @@ class PreflightOperator(EngineOperator, JobDescriptionOperator):
         self, spec: JobSpec, job: Job, replicas: Sequence[ReplicaSpec]
     ) -> dict[ReplicaId, ContainerLaunch]:
         from container_engines.docker.driver import ContainerLaunch, DockerDriver, machine_of
+        from training_api.dialects.ml_v1.dialect import ML_V1
+        from training_api.job.capacity import Capacity, grants
+        from training_api.job.dialect import ReplicaContext
 
         given = None if is_unset(self.memory_bytes) else whole_number("memory_bytes", self.memory_bytes)
         # Without its GPUs, as no container here gets any.

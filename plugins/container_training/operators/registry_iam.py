@@ -22,11 +22,12 @@ from training_api.iam.grants import Grant, PolicyDocument, access_need, policy_d
 from training_api.iam.registry_resources import (
     ResourceKind,
 )
-from training_api.job.dialect import Dialect
 from training_api.job.image_ref import parse_image_ref
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+    from training_api.job.dialect import Dialect
 
 _MEMORY = "grant"
 #: When a grant was made, or taken back.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import NEVER_EXPIRE  # type: ignore[attr-defined]  # the stub lacks it
 from tenacity import Retrying
@@ -23,7 +23,9 @@ from container_training.work.submission.content import (
 )
 from container_training.work.submission.earlier_jobs import EarlierJobs, data_versions
 from training_api.dialects.ml_v1.resources import Job, TrainingInput
-from training_api.job.job_spec import JobSpec
+
+if TYPE_CHECKING:
+    from training_api.job.job_spec import JobSpec
 
 #: Under which key a task's state store keeps what the data of its job were.
 _RECORD_KEY = "job_data"

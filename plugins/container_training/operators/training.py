@@ -37,11 +37,12 @@ from training_api.dialects.ml_v1.intent import (
 from training_api.dialects.ml_v1.resources import Job, TrainingInput
 from training_api.errors import InvalidArgument, JobNotFound
 from training_api.job.job_id import TaskKey, job_id_for, numbered_job_id
-from training_api.job.job_spec import JobSpec
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
     from airflow.sdk import Context
+
+    from training_api.job.job_spec import JobSpec
 
 _CANCELLED_FATES = frozenset({TaskFate.ENDED, TaskFate.DONE, TaskFate.LAST_DONE, TaskFate.RESTARTED})
 

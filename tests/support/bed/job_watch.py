@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.waiting import wait_until
 from training_api.clients.backend import TrainingBackend
-from training_api.clients.training import job_log_filter
+from training_api.clients.log_cursor import job_log_filter
 from training_api.dialects.ml_v1.resources import Job
 from training_api.states import JobState
 

@@ -40,7 +40,7 @@ class StateStore(dict[str, Any]):
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch) -> FakeService:
     """Return the service that every hook of the test talks to."""
-    from container_training.hooks import service_address
+    from training_api.clients import training
 
     fake = FakeService()
     connection = {
@@ -51,8 +51,8 @@ def service(monkeypatch: pytest.MonkeyPatch) -> FakeService:
     }
     monkeypatch.setenv("AIRFLOW_CONN_TRAINING_DEFAULT", json.dumps(connection))
     for name, handler in (("TrainingClient", fake.handle), ("AsyncTrainingClient", fake.handle_async)):
-        client = functools.partial(getattr(service_address, name), transport=httpx.MockTransport(handler))
-        monkeypatch.setattr(service_address, name, client)
+        client = functools.partial(getattr(training, name), transport=httpx.MockTransport(handler))
+        monkeypatch.setattr(training, name, client)
     return fake
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from training_api.clients.training import job_log_filter
+from training_api.clients.log_cursor import job_log_filter
 from training_api.cloud_logging import SERVICE_TASK_NAME, TRIAL_LABEL, LogEntry, Severity
 from training_api.filtering import quoted
 from training_api.wire import format_timestamp

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from training_api.dialects.ml_v1.packages import job_dir_args
 from training_api.dialects.ml_v1.resources import Job
 from training_api.dialects.ml_v1.roles import OTHER_ROLES
 from training_api.errors import InvalidJobSpec
-from training_api.job.job_spec import JobSpec
-from training_api.job.replica_spec import ReplicaSpec
 from training_api.job.tuning.trial_spec import hyperparameter_args, sample_hyperparameters
+
+if TYPE_CHECKING:
+    from training_api.job.job_spec import JobSpec
+    from training_api.job.replica_spec import ReplicaSpec
 
 #: Two replicas check each other, which one cannot; more of the same check nothing new.
 MAX_REPLICAS_PER_ROLE = 2

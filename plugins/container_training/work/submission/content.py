@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue
 
@@ -26,10 +26,12 @@ from training_api.dialects.ml_v1.resources import (
 from training_api.dialects.ml_v1.roles import ROLES, machines_of
 from training_api.dialects.ml_v1.search import study_from_wire
 from training_api.job.image_ref import parse_image_ref
-from training_api.job.job_spec import JobSpec
 from training_api.job.packages.python_package import runtime_of
 from training_api.job.results import ResultModel
 from training_api.states import JobState
+
+if TYPE_CHECKING:
+    from training_api.job.job_spec import JobSpec
 
 #: On a job whose content is known. A label's value has at most 63 characters of ``[a-z0-9_-]``, a SHA-256 64
 #: of them.

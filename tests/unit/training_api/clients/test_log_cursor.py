@@ -10,12 +10,15 @@ import logging
 import random
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from training_api.clients.log_cursor import LogCursor, LogQuestion, log_line
-from training_api.clients.training import job_log_filter
+from training_api.clients.log_cursor import LogCursor, LogQuestion, job_log_filter, log_line
 from training_api.cloud_logging import ListLogEntriesResponse, LogEntry, Severity
+from training_api.filtering import And, Comparison, parse_filter
 
 EPOCH = datetime(2026, 11, 20, 9, tzinfo=UTC)
 
@@ -168,3 +171,44 @@ def test_nothing_is_lost_while_lines_are_stored_side_by_side(seed: int) -> None:
 )
 def test_a_line_has_its_replica_and_its_level(changes: dict[str, object], level: int, text: str) -> None:
     assert log_line(entry(1, **changes)) == (level, text)
+
+
+# --- the filter of a job's log
+
+_names = st.text(st.sampled_from('ab"\\ ()\n') | st.characters(codec="utf-8"), max_size=12)
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        (("j",), 'resource.type="ml_job" AND resource.labels.job_id="j"'),
+        (
+            ("j", None, "master-replica-0"),
+            (
+                'resource.type="ml_job" AND resource.labels.job_id="j"'
+                ' AND resource.labels.task_name="master-replica-0"'
+            ),
+        ),
+        (
+            ("j", datetime(2026, 1, 31, 12, 0, 0, 5, tzinfo=UTC)),
+            (
+                'resource.type="ml_job" AND resource.labels.job_id="j"'
+                ' AND receiveTimestamp>"2026-01-31T12:00:00.000005Z"'
+            ),
+        ),
+    ],
+)
+def test_the_filter_asks_for_the_lines_of_one_job(args: tuple[Any, ...], expected: str) -> None:
+    assert job_log_filter(*args) == expected
+
+
+@settings(deadline=None)
+@given(job_id=_names, task_name=_names.filter(bool))
+def test_the_filter_means_the_job_and_the_task_whatever_they_are_called(job_id: str, task_name: str) -> None:
+    assert parse_filter(job_log_filter(job_id, task_name=task_name)) == And(
+        (
+            Comparison("resource.type", "=", "ml_job"),
+            Comparison("resource.labels.job_id", "=", job_id),
+            Comparison("resource.labels.task_name", "=", task_name),
+        )
+    )

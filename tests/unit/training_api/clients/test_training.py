@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 import httpx
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.support.fakes.training_answers import ENDPOINT, Call, Recorder, answer, call_sync
-from training_api.clients.training import TrainingClient, job_log_filter
+from training_api.clients.training import TrainingClient
 from training_api.dialects.ml_v1.resources import GetConfigResponse, Job, ListJobsResponse, TrainingInput
 from training_api.errors import ServiceError
-from training_api.filtering import And, Comparison, parse_filter
 from training_api.states import JobState
 
 JOB = {"jobId": "digits_1", "state": "RUNNING"}
@@ -161,47 +157,6 @@ def test_a_page_of_log_entries_is_read(call: Call) -> None:
 
 def test_cancel_answers_nothing(call: Call) -> None:
     assert call(answer(200, {}), "cancel_job", "digits_1") is None
-
-
-# --- the filter of a job's log
-
-_names = st.text(st.sampled_from('ab"\\ ()\n') | st.characters(codec="utf-8"), max_size=12)
-
-
-@pytest.mark.parametrize(
-    ("args", "expected"),
-    [
-        (("j",), 'resource.type="ml_job" AND resource.labels.job_id="j"'),
-        (
-            ("j", None, "master-replica-0"),
-            (
-                'resource.type="ml_job" AND resource.labels.job_id="j"'
-                ' AND resource.labels.task_name="master-replica-0"'
-            ),
-        ),
-        (
-            ("j", datetime(2026, 1, 31, 12, 0, 0, 5, tzinfo=UTC)),
-            (
-                'resource.type="ml_job" AND resource.labels.job_id="j"'
-                ' AND receiveTimestamp>"2026-01-31T12:00:00.000005Z"'
-            ),
-        ),
-    ],
-)
-def test_the_filter_asks_for_the_lines_of_one_job(args: tuple[Any, ...], expected: str) -> None:
-    assert job_log_filter(*args) == expected
-
-
-@settings(deadline=None)
-@given(job_id=_names, task_name=_names.filter(bool))
-def test_the_filter_means_the_job_and_the_task_whatever_they_are_called(job_id: str, task_name: str) -> None:
-    assert parse_filter(job_log_filter(job_id, task_name=task_name)) == And(
-        (
-            Comparison("resource.type", "=", "ml_job"),
-            Comparison("resource.labels.job_id", "=", job_id),
-            Comparison("resource.labels.task_name", "=", task_name),
-        )
-    )
 
 
 # --- the account of the project's jobs

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from training_api.errors import InvalidRequest
-from training_api.iam.policy import MAX_PRINCIPALS, merged_policy
+from training_api.iam.grants import MAX_PRINCIPALS
+from training_api.iam.policy import merged_policy
 from training_api.iam.wire import Policy, SetIamPolicyRequest
 
 ANN = "user:ann@example.com"

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.fakes.fake_service import PROJECT, error, make_job
 from tests.support.fakes.fake_vertex import CUSTOM, PROJECT_NUMBER, REGION, TUNING, FakeVertex
-from training_api.clients.training import job_log_filter
+from training_api.clients.log_cursor import job_log_filter
 from training_api.clients.vertex.client import AsyncVertexClient, VertexClient
 from training_api.dialects.ml_v1.resources import Job
 from training_api.errors import (

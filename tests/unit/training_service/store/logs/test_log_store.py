@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from training_api.clients.training import job_log_filter
+from training_api.clients.log_cursor import job_log_filter
 from training_api.cloud_logging import LogEntry, Severity
 from training_api.errors import InvalidFilter, InvalidRequest
 from training_service.store.database import open_database
