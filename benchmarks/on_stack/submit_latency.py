@@ -26,6 +26,8 @@ ROUNDS = 21
 #: The engine is still busy for a moment after a removed network has left its list. Jobs of either dialect,
 #: and ``docker run``, took 0.1 s longer right after that.
 _SETTLING_SECONDS = 0.5
+#: How long the removal of a job may take.
+_MAX_REMOVAL_SECONDS = 60.0
 _PROGRAM = ["python3", "-u", "-c", "print(1)"]
 
 
@@ -91,12 +93,20 @@ def _time_custom_job(api: httpx.Client, project: str, image: str) -> float:
 
 
 def _wait_for_nothing_left() -> None:
-    """Return once the engine has neither containers nor networks of jobs."""
+    """
+    Return once the engine has neither containers nor networks of jobs.
+
+    :raises RuntimeError: some stay, such as those of another service that has ended.
+    """
     of_jobs = f"--filter=label={JOB_UID}"
+    deadline = time.monotonic() + _MAX_REMOVAL_SECONDS
     for listing in (["ps", "--all"], ["network", "ls"]):
-        while subprocess.run(
-            ["docker", *listing, "--quiet", of_jobs], check=True, capture_output=True
-        ).stdout:
+        command = ["docker", *listing, "--quiet", of_jobs]
+        while left := subprocess.run(command, check=True, capture_output=True, text=True).stdout.split():
+            if time.monotonic() > deadline:
+                raise RuntimeError(
+                    f"the engine still has {', '.join(left)} of jobs; remove them, and try again"
+                )
             time.sleep(0.05)
     time.sleep(_SETTLING_SECONDS)
 

@@ -19,6 +19,7 @@ import docker
 import psutil
 import pytest
 
+from container_engines.labels import JOB_UID, SERVICE
 from local_stack.parts.gateway import find_gateway
 from local_stack.settings import CONTAINER_HOST_NAME
 from local_stack.stack import LocalStack
@@ -155,6 +156,7 @@ def service(
     stack: LocalStack,
     places: dict[str, tuple[str, str, int]],
     tmp_path_factory: pytest.TempPathFactory,
+    engine_client: docker.APIClient,
 ) -> Iterator[ServiceProcess]:
     """A training service that closes what ``mode`` says."""
     folder = tmp_path_factory.mktemp(mode)
@@ -173,6 +175,14 @@ def service(
         yield service
         with service.client() as client:
             end_all_jobs(client)
+        of_jobs = {"label": [f"{SERVICE}={service.service_id}", JOB_UID]}
+        wait_until(
+            lambda: (
+                not engine_client.containers(all=True, filters=of_jobs)
+                and not engine_client.networks(filters=of_jobs)
+            ),
+            "the service has removed what its jobs have left",
+        )
     finally:
         service.kill()
 
