@@ -176,7 +176,8 @@ def training_pipeline(
     :param metrics_file: file of the metrics below the job's folder; default ``metrics.json``.
     :param model_file: file of the model below the job's folder; default ``model.joblib``.
     :param reuse_results: take the results of an earlier job of the same content instead of training again
-        (``SubmitTrainingJobOperator``), if ``metrics_file`` and ``model_file`` are still there.
+        (``SubmitTrainingJobOperator``), if ``metrics_file`` and ``model_file`` are still there. Jobs of all
+        ``backends`` count.
     :param data_uris: ``gs://`` objects or folders that the job reads; part of the content.
     :param outlets: assets that stand for the results; their events say which model it is and how good.
     :param backends: connections of training services, best first; a task ``choose_service`` before the build
@@ -232,7 +233,7 @@ def training_pipeline(
         results = ResultArguments.of(
             group, metrics_file=metrics_file, model_file=model_file, reuse_results=reuse_results
         )
-        for_submit = results.of_submit(group, is_tuning=searches)
+        for_submit = results.of_submit(group, is_tuning=searches, backends=backends)
         if states == "one":
             for_submit |= results.of_one_task(wait_timeout, outlets)
         # The preflight has no such arguments.
@@ -264,7 +265,8 @@ def training_pipeline(
                 **description,
             )
             flight >> submit
-
+        # An earlier job may be on another service than the one that was chosen.
+        _follow(group, submit if "reuse_from" in for_submit else choose)
         [tasks.grant for tasks in (master, *roles.values())] >> submit
         waits: dict[str, TrainingJobSensor] = {}
         collect: SubmitTrainingJobOperator | CollectTrainingResultsOperator = submit
@@ -318,9 +320,16 @@ def _choose_service(
     choose = ChooseServiceOperator(
         task_id="choose_service", training_conn_ids=list(backends), **asdict(when or Burst()), **of_job
     )
-    of_choice = f"task_ids={choose.task_id!r}, key='training_conn_id', map_indexes=ti.map_index"
-    follow_connection(group, f"{{{{ ti.xcom_pull({of_choice}) }}}}")
+    _follow(group, choose)
     return choose
+
+
+def _follow(group: TaskGroup, task: ChooseServiceOperator | SubmitTrainingJobOperator | None) -> None:
+    """Have tasks that are made in ``group`` from now on use the connection that a task returns."""
+    if task is None:
+        return
+    pulled = f"task_ids={task.task_id!r}, key='training_conn_id', map_indexes=ti.map_index"
+    follow_connection(group, f"{{{{ ti.xcom_pull({pulled}) }}}}")
 
 
 def _check(states: str, images: Mapping[str, Any]) -> None:

@@ -151,11 +151,13 @@ class ResultArguments:
         ours = {"metrics_file": "metrics.json", "model_file": "model.joblib", "reuse_results": False}
         return cls(**{name: own(group, name, author[name], default) for name, default in ours.items()})
 
-    def of_submit(self, group: TaskGroup, *, is_tuning: bool) -> dict[str, Any]:
+    def of_submit(self, group: TaskGroup, *, is_tuning: bool, backends: Sequence[str] = ()) -> dict[str, Any]:
         """Return those of ``submit``: an earlier job must have left what ``collect`` reads."""
         # A trial owes its report, not a metrics file.
         files = [self.model_file] if is_tuning else [self.metrics_file, self.model_file]
-        return {"reuse_results": self.reuse_results, "result_files": own(group, "result_files", None, files)}
+        elsewhere = {"reuse_from": list(backends)} if backends and self.reuse_results else {}
+        result_files = own(group, "result_files", None, files)
+        return {"reuse_results": self.reuse_results, "result_files": result_files, **elsewhere}
 
     def of_one_task(self, wait_timeout: timedelta | None, outlets: Sequence[Asset]) -> dict[str, Any]:
         """Return the arguments of ``submit`` if it also waits and collects."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -54,7 +54,12 @@ def two_words(stack: LocalStack, store: ObjectStore) -> Data:
 
 
 def make_dag(
-    name: str, image: ImageRef, data: str, job_bucket: str, conn_id: str = "training_default"
+    name: str,
+    image: ImageRef,
+    data: str,
+    job_bucket: str,
+    conn_id: str = "training_default",
+    reuse_from: Sequence[str] = (),
 ) -> DAG:
     with DAG(name, schedule=None, default_args={"training_conn_id": conn_id}) as dag:
         submit = SubmitTrainingJobOperator(
@@ -65,11 +70,11 @@ def make_dag(
             data_uris=[data],
             job_dir=f"{job_bucket}/{{job_id}}",
             reuse_results=True,
+            reuse_from=reuse_from,
         )
-        finished = TrainingJobSensor(task_id="finished", job_id=submit.output)
-        collect = CollectTrainingResultsOperator(
-            task_id="collect", job_id=submit.output, reused=submit.output["reused"]
-        )
+        of_job: Any = {"job_id": submit.output, "training_conn_id": submit.output["training_conn_id"]}
+        finished = TrainingJobSensor(task_id="finished", **of_job)
+        collect = CollectTrainingResultsOperator(task_id="collect", reused=submit.output["reused"], **of_job)
         submit >> finished >> collect
     return dag
 
@@ -153,3 +158,26 @@ def test_vertex_ai_takes_its_own_earlier_job(
     assert (first["reused"], second["reused"]) == (False, True)
     assert (second["job_id"], second["files"]) == (first["job_id"], first["files"])
     assert second["metrics"] == {"rows": 2}
+
+
+@pytest.mark.parametrize(
+    ("first_on", "second_on"),
+    [("training_vertex", "training_default"), ("training_default", "training_vertex")],
+)
+def test_a_job_of_the_other_api_is_taken(
+    stack: LocalStack,
+    two_words: Data,
+    pushed_image: ImageRef,
+    register_dag: Callable[[DAG], DAG],
+    first_on: str,
+    second_on: str,
+) -> None:
+    described = (pushed_image, two_words.uri, stack.settings.job_bucket)
+    first = run(register_dag(make_dag(two_words.name, *described, first_on)))
+
+    second = run(register_dag(make_dag(f"{two_words.name}_2", *described, second_on, [first_on])))
+
+    assert (first["reused"], second["reused"]) == (False, True)
+    same = ("job_id", "job_dir", "model_uri", "files", "metrics", "job_url")
+    assert {key: second[key] for key in same} == {key: first[key] for key in same}
+    assert second["cost"] is None or second["cost"]["total"] == 0.0

@@ -41,6 +41,7 @@ with DAG("{dag_id}", schedule=None):
         scale_tier="CUSTOM",
         backends=["training_default", "training_vertex"],
         when=Burst(queue_minutes=5),
+        reuse_results=True,
     )
     RegisterModelOperator(
         task_id="register",
@@ -84,6 +85,9 @@ def test_the_job_goes_to_the_next_service_and_the_task_says_why(run: Run) -> Non
     assert run.xcom("train.choose_service", "training_conn_id") == "training_vertex"
     assert f"not training_default: {MACHINE} has 96 cores and 624 GiB, the largest container" in reason
     assert reason.removeprefix("not ") in run.log("train.choose_service")
+    # Neither service has trained this image before.
+    assert run.xcom("train.submit", "reused") is False
+    assert run.xcom("train.submit", "training_conn_id") == "training_vertex"
     result = JobResult.model_validate(run.xcom("train.collect"))
     assert result.state is JobState.SUCCEEDED
     # By Vertex AI's API, which gives each job a number.

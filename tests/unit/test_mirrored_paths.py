@@ -30,6 +30,7 @@ OF_NO_MODULE = {
     "container_training/dashboard/routes/test_vertex.py": "of all routes: what a connection to Vertex AI tells",
     "container_training/operators/test_results_of_studies.py": "the part of test_results.py that is about tuning jobs",
     "container_training/operators/test_reuse_by_retries.py": "the part of test_reuse.py that is about retries and kills",
+    "container_training/operators/test_reuse_elsewhere.py": "the part of test_reuse.py that is about other services",
     "container_training/operators/test_templates.py": "of all operators: what can be a template",
     "container_training/sensors/test_training_by_poking.py": "the part of test_training.py that is about poking",
     "container_training/test_wrong_calls.py": "of all operators and functions: what a wrong call is told",

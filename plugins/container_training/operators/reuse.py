@@ -23,6 +23,7 @@ from container_training.work.submission.content import (
 )
 from container_training.work.submission.earlier_jobs import EarlierJobs, data_versions
 from training_api.dialects.ml_v1.resources import Job, TrainingInput
+from training_api.errors import TrainingError
 
 if TYPE_CHECKING:
     from training_api.job.job_spec import JobSpec
@@ -41,6 +42,7 @@ class JobContent:
     :param options: what the request has that only some APIs know.
     :param data_uris: what the job reads.
     :param is_reused: an earlier job of the same content will do.
+    :param elsewhere: hooks of more connections whose jobs will do, asked in this order.
     :param store: the object store, made when it is needed: importing its client takes a second.
     :param result_files: what the folder of an earlier job must hold.
     :param retrying: asks the service again while it does not answer.
@@ -56,6 +58,7 @@ class JobContent:
         data_uris: Sequence[str],
         is_reused: bool,
         hook: TrainingHook,
+        elsewhere: Sequence[TrainingHook] = (),
         store: Callable[[], ObjectStore],
         result_files: Sequence[str],
         retrying: Retrying,
@@ -67,12 +70,14 @@ class JobContent:
         self._data_uris = data_uris
         self._is_reused = is_reused
         self._hook = hook
+        self._elsewhere = elsewhere
         self._store = store
         self._result_files = result_files
         self._retrying = retrying
         self._say = say
-        #: The earlier job whose results are taken, once there is one.
+        #: The earlier job whose results are taken, once there is one, and the hook of its connection.
         self.taken: Job | None = None
+        self.taken_from = hook
 
     @cached_property
     def data(self) -> list[DataVersion]:
@@ -136,16 +141,8 @@ class JobContent:
         """
         if not self._is_reused or not self.labels:
             return None
-        jobs = EarlierJobs(
-            lambda *page: self._retrying(self._hook.list_jobs, *page),
-            lambda job_id: self._retrying(self._hook.get_job, job_id),
-            self._store,
-            self._hook.job_buckets,
-            result_files=self._result_files,
-            say=lambda line: self._say(logging.WARNING, line),
-        )
         content = self.labels[CONTENT_LABEL]
-        self.taken = jobs.find(content, self.data, self._options)
+        self.taken = self._find(self._hook, self._retrying, content) or self._find_elsewhere(content)
         if self.taken is None:
             self._say(
                 logging.INFO, f"no job with the content {content} and results that can be taken: training"
@@ -157,6 +154,36 @@ class JobContent:
             logging.INFO,
             f"job {self.taken.job_id} of {f'{ended:%Y-%m-%d %H:%M} UTC' if ended else 'an unknown time'} has "
             "the same content: not "
-            f"trained again; {report_of(self._hook, self.taken).record_url}",
+            f"trained again; {report_of(self.taken_from, self.taken).record_url}",
         )
         return self.taken
+
+    def _find(self, hook: TrainingHook, ask: Callable[..., Any], content: str) -> Job | None:
+        jobs = EarlierJobs(
+            lambda *page: ask(hook.list_jobs, *page),
+            lambda job_id: ask(hook.get_job, job_id),
+            self._store,
+            hook.job_buckets,
+            result_files=self._result_files,
+            say=lambda line: self._say(logging.WARNING, line),
+        )
+        return jobs.find(content, self.data, self._options)
+
+    def _find_elsewhere(self, content: str) -> Job | None:
+        """Return the job of another connection; a service that cannot be asked has none."""
+        for hook in self._elsewhere:
+            try:
+                found = self._find(hook, _once, content)
+            except TrainingError as error:
+                self._say(
+                    logging.WARNING, f"earlier jobs of {hook.training_conn_id} cannot be looked for: {error}"
+                )
+                continue
+            if found is not None:
+                self.taken_from = hook
+                return found
+        return None
+
+
+def _once(question: Callable[..., Any], *arguments: Any) -> Any:
+    return question(*arguments)

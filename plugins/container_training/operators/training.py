@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
@@ -74,6 +75,8 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
         its results are still there; return the id of that job. The content is the request without the job's
         folder, limits of time, priority and labels; images by digest; packages and ``data_uris`` by the
         generations of their objects. If an image has no digest, the job is trained. (templated)
+    :param reuse_from: more connections whose earlier jobs will do, asked in this order where the task's own
+        has none. A service that cannot be asked is left out. (templated)
     :param data_uris: ``gs://`` objects or folders that the job reads; a folder stands for all objects below
         it. Their generations are read before the job is submitted, and returned under the XCom key ``data``.
         (templated)
@@ -85,8 +88,8 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
     :param gcp_conn_id: Google connection that may list ``data_uris`` and the folders of jobs; not used
         without ``wait_for_completion``, ``reuse_results`` and ``data_uris``. (templated)
     :return: the job's id; with ``wait_for_completion`` the result, as of ``CollectTrainingResultsOperator``,
-        and the id under the XCom key ``job_id``. The XCom key ``job`` has the whole job, and ``reused``
-        whether it is an earlier one.
+        and the id under the XCom key ``job_id``. The XCom key ``job`` has the whole job, ``reused`` whether
+        it is an earlier one, and ``training_conn_id`` the connection of its service.
     """
 
     template_fields: Sequence[str] = (
@@ -97,6 +100,7 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
         "max_cost",
         "detached",
         "reuse_results",
+        "reuse_from",
         "data_uris",
         "result_files",
         "vertex_options",
@@ -105,6 +109,7 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
     template_fields_renderers = {
         **JobDescriptionOperator.template_fields_renderers,
         "data_uris": "json",
+        "reuse_from": "json",
         "result_files": "json",
         "vertex_options": "json",
     }
@@ -122,6 +127,7 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
         max_cost: float | str | None = None,
         detached: bool | str = False,
         reuse_results: bool | str = False,
+        reuse_from: Sequence[str] = (),
         data_uris: Sequence[str] | str = (),
         result_files: Sequence[str] | None = None,
         vertex_options: Mapping[str, Any] | str | None = None,
@@ -137,6 +143,7 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
         self.max_cost = max_cost
         self.detached = detached
         self.reuse_results = reuse_results
+        self.reuse_from = reuse_from
         self.data_uris = data_uris
         self.result_files = result_files
         self.vertex_options = vertex_options
@@ -168,6 +175,8 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
         """Resume after the wait's trigger."""
         job_id, is_reused, record = (pushed_before(key, context) for key in ("job_id", "reused", "data"))
+        # A task that an earlier version deferred has pushed none.
+        self.training_conn_id = pushed_before("training_conn_id", context) or self.training_conn_id
         self._completion = completion = JobCompletion(self, job_id, is_reused=is_reused)
         result = self._complete(completion, lambda: completion.resume(next_method, next_kwargs, context))
         if completion.job is not None:
@@ -177,20 +186,29 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
     def _submit_once(self, context: Context) -> SubmittedJob:
         self._task_instance = context["ti"]
         key = TaskKey.of(self._task_instance)
-        with self.hook, StorageHook(self.gcp_conn_id) as storage, final_unless_transient():
+        with (
+            self.hook,
+            StorageHook(self.gcp_conn_id) as storage,
+            final_unless_transient(),
+            ExitStack() as elsewhere,
+        ):
             request = self._request(context)
-            content = self._content(self._check(request, key), request, storage)
+            hooks = [elsewhere.enter_context(hook) for hook in self._hooks_elsewhere()]
+            content = self._content(self._check(request, key), request, storage, hooks)
             intent = self._stored_intent(context)
             job = self._earlier_job(key, request, content, context) if intent is None else None
             if job is None:
                 intent = intent or self._first_intent(key, request, context)
                 job = self._settle(key, request, intent, content, context)
-            self.report = report_of(self.hook, job)
+            hook = content.taken_from if job is content.taken else self.hook
+            self.report = report_of(hook, job)
         if self._is_over:
             self._cancel_own()
+        self.training_conn_id = hook.training_conn_id
         self.log.info("job %s is %s", job.job_id, job.state)
         context["ti"].xcom_push(key="job", value=job.to_wire())
         context["ti"].xcom_push(key="reused", value=job is content.taken)
+        context["ti"].xcom_push(key="training_conn_id", value=self.training_conn_id)
         record = content.record(context.get("task_state_store"))
         if record:
             context["ti"].xcom_push(key="data", value=record)
@@ -254,7 +272,20 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
             self.hook.prices.cost_per_second(request.training_input or TrainingInput())
         return spec
 
-    def _content(self, spec: JobSpec, request: Job, storage: StorageHook) -> JobContent:
+    def _hooks_elsewhere(self) -> list[TrainingHook]:
+        """Return hooks of the other connections; what one cannot answer, it is not asked again."""
+        names = self.reuse_from
+        if isinstance(names, str):
+            raise InvalidArgument(f"reuse_from must be a list of connections, got {names!r}")
+        return [
+            TrainingHook(name, patience_seconds=0.0)
+            for name in dict.fromkeys(names)
+            if name != self.training_conn_id
+        ]
+
+    def _content(
+        self, spec: JobSpec, request: Job, storage: StorageHook, elsewhere: Sequence[TrainingHook]
+    ) -> JobContent:
         files = [self.metrics_file, self.model_file] if self.result_files is None else self.result_files
         return JobContent(
             spec,
@@ -263,6 +294,7 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
             data_uris=self._data_uris,
             is_reused=flag("reuse_results", self.reuse_results),
             hook=self.hook,
+            elsewhere=elsewhere,
             store=storage.get_conn,
             result_files=files,
             retrying=self._submission.retrying(),

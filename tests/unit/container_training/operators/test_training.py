@@ -38,7 +38,7 @@ def test_the_first_attempt_submits_one_job_with_its_own_folder_and_labels(
     )
     assert (labels["team"], len(labels["airflow-owner"])) == ("vision", 32)
     pushed = {call.kwargs["key"]: call.kwargs["value"] for call in context["ti"].xcom_push.call_args_list}
-    assert pushed == {"job": job.to_wire(), "reused": False}
+    assert pushed == {"job": job.to_wire(), "reused": False, "training_conn_id": "training_default"}
 
 
 def test_the_intent_is_stored_before_the_call(service: FakeService, context: Any) -> None:
