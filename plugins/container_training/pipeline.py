@@ -21,6 +21,7 @@ from container_training.operators.training import SubmitTrainingJobOperator
 from container_training.runtime.job_description import PipelineArguments
 from container_training.runtime.job_group import (
     follow_connection,
+    follow_task,
     given,
     job_bucket,
     job_group,
@@ -28,7 +29,7 @@ from container_training.runtime.job_group import (
     wait_limits,
 )
 from container_training.sensors.training import TrainingJobSensor
-from container_training.step import CollectedJob, ResultArguments, is_tuning, output_of
+from container_training.step import CollectedJob, ResultArguments, follow_job, is_tuning, output_of
 from container_training.work.results.collection import BILL_OF_MATERIALS_FILE
 from container_training.work.waiting.job_watch import Until
 from training_api.dialects.ml_v1.roles import OTHER_ROLES
@@ -233,7 +234,7 @@ def training_pipeline(
         results = ResultArguments.of(
             group, metrics_file=metrics_file, model_file=model_file, reuse_results=reuse_results
         )
-        for_submit = results.of_submit(group, is_tuning=searches, backends=backends)
+        for_submit = results.of_submit(group, is_tuning=searches, elsewhere=backends)
         if states == "one":
             for_submit |= results.of_one_task(wait_timeout, outlets)
         # The preflight has no such arguments.
@@ -265,8 +266,7 @@ def training_pipeline(
                 **description,
             )
             flight >> submit
-        # An earlier job may be on another service than the one that was chosen.
-        _follow(group, submit if "reuse_from" in for_submit else choose)
+        follow_job(group, submit)
         [tasks.grant for tasks in (master, *roles.values())] >> submit
         waits: dict[str, TrainingJobSensor] = {}
         collect: SubmitTrainingJobOperator | CollectTrainingResultsOperator = submit
@@ -320,16 +320,8 @@ def _choose_service(
     choose = ChooseServiceOperator(
         task_id="choose_service", training_conn_ids=list(backends), **asdict(when or Burst()), **of_job
     )
-    _follow(group, choose)
+    follow_task(group, choose)
     return choose
-
-
-def _follow(group: TaskGroup, task: ChooseServiceOperator | SubmitTrainingJobOperator | None) -> None:
-    """Have tasks that are made in ``group`` from now on use the connection that a task returns."""
-    if task is None:
-        return
-    pulled = f"task_ids={task.task_id!r}, key='training_conn_id', map_indexes=ti.map_index"
-    follow_connection(group, f"{{{{ ti.xcom_pull({pulled}) }}}}")
 
 
 def _check(states: str, images: Mapping[str, Any]) -> None:

@@ -16,7 +16,7 @@ from container_training.operators.results import (
 )
 from container_training.operators.training import SubmitTrainingJobOperator
 from container_training.runtime.job_description import StepArguments
-from container_training.runtime.job_group import given, job_group, own, wait_limits
+from container_training.runtime.job_group import follow_task, given, job_group, own, wait_limits
 from container_training.sensors.training import TrainingJobSensor
 
 
@@ -80,6 +80,7 @@ def training_step(
     metrics_file: str | None = None,
     model_file: str | None = None,
     reuse_results: bool | str | None = None,
+    reuse_from: Sequence[str] = (),
     outlets: Sequence[Asset] = (),
     training_conn_id: str | None = None,
     gcp_conn_id: str | None = None,
@@ -102,6 +103,8 @@ def training_step(
     :param reuse_results: take the results of an earlier job of the same content instead of training again
         (``SubmitTrainingJobOperator``), if ``metrics_file`` and ``model_file``, or else ``result_files``, are
         still there.
+    :param reuse_from: more connections whose earlier jobs will do; ``wait`` and ``collect`` then use the
+        connection of the job.
     :param outlets: assets that stand for the results; their events say which model it is and how good.
     :param training_conn_id: connection of the training service; default ``training_default``.
     :param gcp_conn_id: Google connection of the object store; default ``google_cloud_default``.
@@ -119,8 +122,12 @@ def training_step(
             task_id="submit",
             image=image,
             **given(max_cost=max_cost),
-            **{**results.of_submit(group, is_tuning=is_tuning(job_fields)), **job_fields},
+            **{
+                **results.of_submit(group, is_tuning=is_tuning(job_fields), elsewhere=reuse_from),
+                **job_fields,
+            },
         )
+        follow_job(group, submit)
         wait = TrainingJobSensor(
             task_id="wait",
             job_id=output_of(submit),
@@ -151,13 +158,15 @@ class ResultArguments:
         ours = {"metrics_file": "metrics.json", "model_file": "model.joblib", "reuse_results": False}
         return cls(**{name: own(group, name, author[name], default) for name, default in ours.items()})
 
-    def of_submit(self, group: TaskGroup, *, is_tuning: bool, backends: Sequence[str] = ()) -> dict[str, Any]:
+    def of_submit(
+        self, group: TaskGroup, *, is_tuning: bool, elsewhere: Sequence[str] = ()
+    ) -> dict[str, Any]:
         """Return those of ``submit``: an earlier job must have left what ``collect`` reads."""
         # A trial owes its report, not a metrics file.
         files = [self.model_file] if is_tuning else [self.metrics_file, self.model_file]
-        elsewhere = {"reuse_from": list(backends)} if backends and self.reuse_results else {}
+        reuse_from = {"reuse_from": list(elsewhere)} if elsewhere and self.reuse_results else {}
         result_files = own(group, "result_files", None, files)
-        return {"reuse_results": self.reuse_results, "result_files": result_files, **elsewhere}
+        return {"reuse_results": self.reuse_results, "result_files": result_files, **reuse_from}
 
     def of_one_task(self, wait_timeout: timedelta | None, outlets: Sequence[Asset]) -> dict[str, Any]:
         """Return the arguments of ``submit`` if it also waits and collects."""
@@ -179,6 +188,12 @@ class ResultArguments:
             "model_file": self.model_file,
             "reused": output_of(submit, "reused") if self.reuse_results else False,
         }
+
+
+def follow_job(group: TaskGroup, submit: SubmitTrainingJobOperator) -> None:
+    """Have later tasks of ``group`` use the connection of the job, where it may be another."""
+    if submit.reuse_from:
+        follow_task(group, submit)
 
 
 def is_tuning(fields: Mapping[str, Any]) -> bool:

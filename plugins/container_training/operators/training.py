@@ -373,7 +373,7 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
 
     def _cancel_own(self) -> None:
         intent = self._intent
-        if intent is None:
+        if intent is None or (self._done and self._done.is_reused):
             return
         # A hook of its own: the other one may be in the middle of a request.
         with TrainingHook(self.training_conn_id) as hook:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from airflow.sdk import TaskGroup, conf
+from airflow.sdk import BaseOperator, TaskGroup, conf
 
 from container_training.hooks.training import TrainingHook
 from container_training.runtime.task_arguments import OperatorArguments, TaskArguments
@@ -117,6 +117,16 @@ def follow_connection(group: TaskGroup, training_conn_id: str) -> None:
     group.default_args["training_conn_id"] = training_conn_id
     if group.default_args["default_job_dir"] == before:
         group.default_args["default_job_dir"] = own_folder(training_connection(group))
+
+
+def follow_task(group: TaskGroup, task: BaseOperator) -> None:
+    """
+    Have tasks made in ``group`` from now on use the connection that ``task`` returns.
+
+    :param task: one that pushes ``training_conn_id``.
+    """
+    pulled = f"task_ids={task.task_id!r}, key='training_conn_id', map_indexes=ti.map_index"
+    follow_connection(group, f"{{{{ ti.xcom_pull({pulled}) }}}}")
 
 
 def job_bucket(training_conn_id: str) -> str:

@@ -1,4 +1,4 @@
-"""An earlier job on another service, whichever API that speaks, takes the place of a new one."""
+"""An earlier job on another service, of either API, takes the place of a new one."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from container_training.operators.training import SubmitTrainingJobOperator
 from container_training.pipeline import training_pipeline
+from container_training.step import training_step
 from tests.support.fakes.fake_bucket import FakeBucket
 from tests.support.fakes.fake_service import FakeService
 from tests.support.fakes.fake_vertex import FakeVertex
-from tests.unit.container_training.operators.conftest import finish, make_operator, new_run
+from tests.unit.container_training.operators.conftest import IMAGE, finish, make_operator, new_run
 
 LOCAL, CLOUD = "training_default", "training_cloud"
 
@@ -185,6 +186,15 @@ def test_what_comes_after_the_submission_keeps_to_the_service_of_its_job(states:
     assert follows_submit == after
     assert follows_choice == set(of) - after - {"train.choose_service"}
     assert chain.submit.reuse_from == [LOCAL, CLOUD]
+
+
+def test_a_step_keeps_to_the_service_of_its_job() -> None:
+    with DAG("chain", schedule=None):
+        step = training_step("train", image=IMAGE, reuse_results=True, reuse_from=[CLOUD])
+
+    assert (step.submit.training_conn_id, step.submit.reuse_from) == (LOCAL, [CLOUD])
+    for task in (step.wait, step.collect):
+        assert "task_ids='train.submit', key='training_conn_id'" in task.training_conn_id
 
 
 def test_a_chain_that_reuses_nothing_keeps_to_its_choice() -> None:

@@ -246,7 +246,7 @@ def test_a_bad_file_is_final_and_nothing_is_sent(
 def test_everything_that_describes_the_job_is_templated() -> None:
     described = set(JobFields.__annotations__)
     described |= {"config_file", "job", "job_id", "training_conn_id", "max_cost", "detached"}
-    described |= {"reuse_results", "data_uris", "result_files", "gcp_conn_id"}
+    described |= {"reuse_results", "reuse_from", "data_uris", "result_files", "gcp_conn_id"}
     described |= {"wait_for_completion", "metrics_file", "model_file", "vertex_options"}
 
     assert described == set(SubmitTrainingJobOperator.template_fields)
