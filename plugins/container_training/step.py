@@ -193,7 +193,7 @@ class ResultArguments:
 def follow_job(group: TaskGroup, submit: SubmitTrainingJobOperator) -> None:
     """Have later tasks of ``group`` use the connection of the job, where it may be another."""
     if submit.reuse_from:
-        follow_task(group, submit)
+        follow_task(group, submit, may_say_none=True)
 
 
 def is_tuning(fields: Mapping[str, Any]) -> bool:

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import NEVER_EXPIRE  # type: ignore[attr-defined]  # the stub lacks it
+from airflow.sdk.exceptions import AirflowNotFoundException
 from tenacity import Retrying
 
 from container_training.hooks.metrics import Submission, count_submission
@@ -174,7 +175,7 @@ class JobContent:
         for hook in self._elsewhere:
             try:
                 found = self._find(hook, _once, content)
-            except TrainingError as error:
+            except (TrainingError, AirflowNotFoundException) as error:
                 self._say(
                     logging.WARNING, f"earlier jobs of {hook.training_conn_id} cannot be looked for: {error}"
                 )

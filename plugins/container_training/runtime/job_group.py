@@ -119,14 +119,17 @@ def follow_connection(group: TaskGroup, training_conn_id: str) -> None:
         group.default_args["default_job_dir"] = own_folder(training_connection(group))
 
 
-def follow_task(group: TaskGroup, task: BaseOperator) -> None:
+def follow_task(group: TaskGroup, task: BaseOperator, *, may_say_none: bool = False) -> None:
     """
     Have tasks made in ``group`` from now on use the connection that ``task`` returns.
 
     :param task: one that pushes ``training_conn_id``.
+    :param may_say_none: it may have run in an earlier version, which pushed none: then they use the
+        connection that they had.
     """
-    pulled = f"task_ids={task.task_id!r}, key='training_conn_id', map_indexes=ti.map_index"
-    follow_connection(group, f"{{{{ ti.xcom_pull({pulled}) }}}}")
+    pulled = f"ti.xcom_pull(task_ids={task.task_id!r}, key='training_conn_id', map_indexes=ti.map_index)"
+    had = f" or {_expression(training_connection(group))}" if may_say_none else ""
+    follow_connection(group, f"{{{{ {pulled}{had} }}}}")
 
 
 def job_bucket(training_conn_id: str) -> str:
@@ -135,9 +138,14 @@ def job_bucket(training_conn_id: str) -> str:
 
     :param training_conn_id: the connection's id, or a template of one expression.
     """
-    is_template = training_conn_id.startswith("{{") and training_conn_id.endswith("}}")
-    of = training_conn_id[2:-2].strip() if is_template else f"'{training_conn_id}'"
+    of = _expression(training_conn_id)
     return f"{{{{ conn.get({of}).extra_dejson.get('job_bucket', '') }}}}"
+
+
+def _expression(text: str) -> str:
+    """Return what ``text``, a constant or a template of one expression, is within another template."""
+    is_template = text.startswith("{{") and text.endswith("}}")
+    return text[2:-2].strip() if is_template else f"'{text}'"
 
 
 def own_folder(training_conn_id: str) -> str:
