@@ -143,7 +143,7 @@ def job_bucket(training_conn_id: str) -> str:
 
 
 def _expression(text: str) -> str:
-    """Return what ``text``, a constant or a template of one expression, is within another template."""
+    """Return what ``text``, a constant or a one-expression template, is within a template."""
     is_template = text.startswith("{{") and text.endswith("}}")
     return text[2:-2].strip() if is_template else f"'{text}'"
 
