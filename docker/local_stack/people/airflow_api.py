@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote
@@ -76,10 +77,14 @@ class AirflowApi:
 
     def trigger(self, dag_id: str, conf: Mapping[str, Any] | None = None) -> str:
         """Start a run now with the params ``conf``, and return its id."""
-        run: str = self.call(
-            "POST", f"/api/v2/dags/{dag_id}/dagRuns", json={"logical_date": None, "conf": dict(conf or {})}
-        )["dag_run_id"]
-        return run
+        # Named here: the request can be repeated when its answer is lost, and starts one run all the same.
+        run_id = f"manual__{datetime.now(UTC).isoformat()}"
+        body = {"dag_run_id": run_id, "logical_date": None, "conf": dict(conf or {})}
+        with self._errors():
+            answer = self._patiently(self._once, "POST", f"/api/v2/dags/{dag_id}/dagRuns", json=body)
+            if answer.status_code != httpx.codes.CONFLICT:
+                answer.raise_for_status()
+        return run_id
 
     def run_state(self, dag_id: str, run_id: str) -> str:
         """Return the state of a run, in Airflow's words."""
@@ -126,11 +131,13 @@ class AirflowApi:
             return self._send(method, path, **arguments).raise_for_status().json()
 
     def _send(self, method: str, path: str, **arguments: Any) -> httpx.Response:
-        def once() -> httpx.Response:
-            answer = self._client.request(method, path, **arguments)
-            return answer.raise_for_status() if answer.is_server_error else answer
+        if method in _REPEATABLE:
+            return self._patiently(self._once, method, path, **arguments)
+        return self._once(method, path, **arguments)
 
-        return self._patiently(once) if method in _REPEATABLE else once()
+    def _once(self, method: str, path: str, **arguments: Any) -> httpx.Response:
+        answer = self._client.request(method, path, **arguments)
+        return answer.raise_for_status() if answer.is_server_error else answer
 
     @contextmanager
     def _errors(self) -> Iterator[None]:

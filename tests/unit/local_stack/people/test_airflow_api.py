@@ -19,13 +19,17 @@ class BusyAirflow(BaseHTTPRequestHandler):
     """
     Accepts every login.
 
-    Each other path answers with 500 at first, and at the third request with a run.
+    Each other path answers with 500 at first, and at the third request with a run, or with ``ready_status``.
     """
 
     seen: Counter[str]
+    ready_status = 200
+    #: The runs that were asked for.
+    asked: list[str]
 
     def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.asked.append(body.get("dag_run_id", ""))
         self._answer()
 
     def do_GET(self) -> None:
@@ -35,7 +39,8 @@ class BusyAirflow(BaseHTTPRequestHandler):
         self.seen[f"{self.command} {self.path}"] += 1
         is_ready = self.path == "/auth/token" or self.seen[f"{self.command} {self.path}"] > 2
         body = json.dumps({"access_token": "token", "state": "success", "dag_run_id": "run"}).encode()
-        self.send_response(200 if is_ready else 500)
+        status = 200 if self.path == "/auth/token" else self.ready_status
+        self.send_response(status if is_ready else 500)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -44,6 +49,7 @@ class BusyAirflow(BaseHTTPRequestHandler):
 @pytest.fixture
 def airflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AirflowApi]:
     monkeypatch.setattr(BusyAirflow, "seen", Counter(), raising=False)
+    monkeypatch.setattr(BusyAirflow, "asked", [], raising=False)
     passwords = tmp_path / "passwords.json"
     passwords.write_text(json.dumps({"admin": "secret"}), encoding="utf-8")
     with serving(BusyAirflow) as url, AirflowApi(url, "admin", passwords) as api:
@@ -55,8 +61,27 @@ def test_a_read_is_repeated_until_airflow_answers(airflow: AirflowApi) -> None:
     assert BusyAirflow.seen["GET /api/v2/dags/dag/dagRuns/run"] == 3
 
 
-def test_a_run_is_not_started_twice(airflow: AirflowApi) -> None:
-    with pytest.raises(LocalStackError, match="status 500"):
+@pytest.mark.parametrize("status", [200, 409])
+def test_a_start_is_repeated_and_starts_one_run(
+    airflow: AirflowApi, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    """Also where a request has started it whose answer was lost."""
+    monkeypatch.setattr(BusyAirflow, "ready_status", status)
+
+    run_id = airflow.trigger("dag")
+
+    assert BusyAirflow.asked[1:] == [run_id] * 3
+
+
+def test_a_start_that_is_refused_is_an_error(airflow: AirflowApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BusyAirflow, "ready_status", 404)
+
+    with pytest.raises(LocalStackError, match="status 404"):
         airflow.trigger("dag")
 
-    assert BusyAirflow.seen["POST /api/v2/dags/dag/dagRuns"] == 1
+
+def test_what_starts_anew_each_time_is_sent_once(airflow: AirflowApi) -> None:
+    with pytest.raises(LocalStackError, match="status 500"):
+        airflow.call("POST", "/api/v2/pools", json={})
+
+    assert BusyAirflow.seen["POST /api/v2/pools"] == 1
