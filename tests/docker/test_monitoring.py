@@ -77,7 +77,7 @@ def prometheus(
         body = {
             "displayName": "monitored",
             "labels": VERTEX_LABELS,
-            "jobSpec": {"workerPoolSpecs": [make_real_pool(pushed_image, "import time; time.sleep(2)")]},
+            "jobSpec": {"workerPoolSpecs": [make_real_pool(pushed_image, "import time; time.sleep(3)")]},
         }
         by_vertex = create(locations.customJobs(), stack.settings.project, body)
         _run_jobs(training, engine_client, str(pushed_image))

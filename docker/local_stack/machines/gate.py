@@ -139,7 +139,7 @@ class Gate:
             try:
                 await asyncio.to_thread(self._joining.tidy)
                 problem = ""
-            except (DockerException, requests.RequestException, OSError, ValueError) as error:
+            except Exception as error:  # whatever it is: the gate must stay, and this is tried again
                 if str(error) != problem:
                     problem = str(error)
                     logger.warning("the swarm's token cannot be replaced now, and will be: %s", error)

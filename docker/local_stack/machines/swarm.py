@@ -90,20 +90,24 @@ def machines_of(client: docker.DockerClient) -> list[Machine]:
 
 
 def machine_of(node: Mapping[str, Any]) -> Machine:
-    """Return one node of the engine's list. Pure. Source: Docker Engine API, "NodeInspect"."""
-    description, status, manager = node["Description"], node["Status"], node.get("ManagerStatus")
+    """
+    Return one node of the engine's list. Pure. Source: Docker Engine API, "NodeInspect".
+
+    A machine that is just joining has not described itself yet: it goes by its id.
+    """
+    description, status, manager = node.get("Description", {}), node["Status"], node.get("ManagerStatus")
     address = (manager or {}).get("Addr", "").rpartition(":")[0] or status.get("Addr", "")
-    resources = description["Resources"]
+    resources = description.get("Resources", {})
     return Machine(
         node_id=node["ID"],
-        name=description["Hostname"],
+        name=description.get("Hostname") or node["ID"],
         address=address,
-        state=status["State"],
+        state=status.get("State", "unknown"),
         availability=node["Spec"]["Availability"],
         is_manager=manager is not None,
         cpus=resources.get("NanoCPUs", 0) / 1e9,
         memory_bytes=resources.get("MemoryBytes", 0),
-        engine_version=description["Engine"].get("EngineVersion", ""),
+        engine_version=description.get("Engine", {}).get("EngineVersion", ""),
     )
 
 

@@ -46,6 +46,16 @@ def node(name: str, *, address: str = "10.0.0.6", manager: str = "") -> dict[str
     }
 
 
+@pytest.mark.parametrize("described", [{}, {"Resources": {}, "Engine": {}}])
+def test_a_machine_that_is_just_joining_goes_by_its_id(described: dict[str, Any]) -> None:
+    joining = node("later") | {"Description": described, "Status": {"Addr": "10.0.0.7"}}
+
+    machine = machine_of(joining)
+
+    assert (machine.name, machine.address, machine.state) == ("id-later", "10.0.0.7", "unknown")
+    assert (machine.cpus, machine.memory_bytes, machine.engine_version) == (0, 0, "")
+
+
 def ensure(engine: Engine) -> bool:
     return ensure_manager(engine, ADDRESS)  # type: ignore[arg-type]
 
