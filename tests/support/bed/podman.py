@@ -89,6 +89,7 @@ class Podman:
             process = self._process = subprocess.Popen(
                 self._command("system", "service", "--time=0", self.docker_host),
                 env=self._environment,
+                cwd=self.folder,  # where conmon leaves an empty file ``oom``
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
