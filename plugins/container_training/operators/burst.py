@@ -14,7 +14,7 @@ from container_training.hooks.training import TrainingHook
 from container_training.runtime.job_description import JobArguments, JobDescriptionOperator
 from container_training.work.submission.job_attempt import for_attempt
 from container_training.work.submission.room import why_no_room
-from container_training.work.template_values import flag, mapping, number
+from container_training.work.template_values import connections, flag, mapping, number
 from training_api.clients.backend import NO_OPTIONS
 from training_api.errors import InvalidArgument, InvalidJobSpec
 from training_api.job.job_id import TaskKey, job_id_for
@@ -116,11 +116,7 @@ class ChooseServiceOperator(JobDescriptionOperator):
         return mapping("vertex_options", self.vertex_options) if has_options else NO_OPTIONS
 
     def _choose(self, context: Context) -> dict[str, Any]:
-        names = list(dict.fromkeys(self.training_conn_ids))
-        if isinstance(self.training_conn_ids, str) or not names:
-            raise InvalidArgument(
-                f"training_conn_ids must be a list of connections, got {self.training_conn_ids!r}"
-            )
+        names = connections("training_conn_ids", self.training_conn_ids, at_least=1)
         left: dict[str, str] = {}
         able: list[str] = []
         image = self.image

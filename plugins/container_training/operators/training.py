@@ -26,7 +26,7 @@ from container_training.runtime.lineage import SubmittedJob, joined_lineage, sub
 from container_training.runtime.triggerer import is_deferrable
 from container_training.work.results.job_report import JobReport
 from container_training.work.submission.job_attempt import for_attempt
-from container_training.work.template_values import flag, mapping
+from container_training.work.template_values import connections, flag, mapping
 from training_api.dialects.ml_v1.cost import parse_max_cost
 from training_api.dialects.ml_v1.intent import (
     INTENT_KEY,
@@ -200,19 +200,20 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
             if job is None:
                 intent = intent or self._first_intent(key, request, context)
                 job = self._settle(key, request, intent, content, context)
-            hook = content.taken_from if job is content.taken else self.hook
+            is_reused = job is content.taken
+            hook = content.taken_from if is_reused else self.hook
             self.report = report_of(hook, job)
         if self._is_over:
             self._cancel_own()
         self.training_conn_id = hook.training_conn_id
         self.log.info("job %s is %s", job.job_id, job.state)
         context["ti"].xcom_push(key="job", value=job.to_wire())
-        context["ti"].xcom_push(key="reused", value=job is content.taken)
+        context["ti"].xcom_push(key="reused", value=is_reused)
         context["ti"].xcom_push(key="training_conn_id", value=self.training_conn_id)
         record = content.record(context.get("task_state_store"))
         if record:
             context["ti"].xcom_push(key="data", value=record)
-        self._done = SubmittedJob(job=job, is_reused=job is content.taken, record=record)
+        self._done = SubmittedJob(job=job, is_reused=is_reused, record=record)
         return self._done
 
     @property
@@ -274,12 +275,9 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
 
     def _hooks_elsewhere(self) -> list[TrainingHook]:
         """Return hooks of the other connections; what one cannot answer, it is not asked again."""
-        names = self.reuse_from
-        if isinstance(names, str):
-            raise InvalidArgument(f"reuse_from must be a list of connections, got {names!r}")
         return [
             TrainingHook(name, patience_seconds=0.0)
-            for name in dict.fromkeys(names)
+            for name in connections("reuse_from", self.reuse_from)
             if name != self.training_conn_id
         ]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import timedelta
 from difflib import get_close_matches
 from typing import Any, Protocol, TypeVar
@@ -147,6 +147,17 @@ def shell_words(name: str, text: str) -> list[str]:
             f"{name} must be words as a shell reads them, got {shown(text)}: {error}; close the quote, or give "
             "a list of words"
         ) from None
+
+
+def connections(name: str, value: Any, *, at_least: int = 0) -> list[str]:
+    """Return ids of connections, each once. :raises InvalidArgument: ``value`` is no list of such."""
+    is_list = isinstance(value, Sequence) and not isinstance(value, str) and len(value) >= at_least
+    if not is_list or not all(isinstance(each, str) and not is_unset(each) for each in value):
+        raise InvalidArgument(
+            f"{name} must be a list of connections, got {shown(value)}; give their ids, like "
+            "['training_default', 'training_vertex']"
+        )
+    return list(dict.fromkeys(value))
 
 
 def require_known(owner: str, given: Mapping[str, Any], known: Collection[str]) -> None:

@@ -24,14 +24,14 @@ LOCAL, CLOUD = "training_default", "training_cloud"
 
 @pytest.fixture
 def cloud(vertex: FakeVertex, data: FakeBucket, monkeypatch: pytest.MonkeyPatch) -> FakeVertex:
-    """Vertex AI behind a connection of its own."""
+    """Vertex AI, at the connection ``training_cloud``."""
     monkeypatch.setenv("AIRFLOW_CONN_TRAINING_CLOUD", os.environ["AIRFLOW_CONN_TRAINING_DEFAULT"])
     return vertex
 
 
 @pytest.fixture
 def local(cloud: FakeVertex, request: pytest.FixtureRequest) -> FakeService:
-    """The service behind the default connection, beside ``cloud``."""
+    """The training service, at the default connection, beside ``cloud``."""
     service: FakeService = request.getfixturevalue("service")
     return service
 
@@ -147,9 +147,10 @@ def test_elsewhere_is_not_asked_where_nothing_is_to_be_reused(
     assert len(local.jobs) == 1
 
 
-def test_a_text_is_no_list_of_connections(local: FakeService, context: Any) -> None:
-    with pytest.raises(AirflowFailException, match="reuse_from must be a list of connections, got 'cloud'"):
-        make_operator(reuse_from="cloud").execute(new_run(context))
+@pytest.mark.parametrize("value", ["cloud", [None], ["", CLOUD], ["None"], 3])
+def test_what_is_no_list_of_connections_is_refused(local: FakeService, context: Any, value: Any) -> None:
+    with pytest.raises(AirflowFailException, match=r"reuse_from must be a list of connections, got "):
+        make_operator(reuse_from=value).execute(new_run(context))
 
     assert local.jobs == {}
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from container_training.work.template_values import flag, is_unset, number, seconds, whole_number
+from container_training.work.template_values import connections, flag, is_unset, number, seconds, whole_number
 from training_api.errors import InvalidArgument
 
 
@@ -29,6 +29,11 @@ def test_flags(value: Any, expected: bool) -> None:
         (number, "inf", "x must be a number, got 'inf'; write it in digits, like 2.5"),
         (whole_number, "2.5", "x must be a whole number, got '2.5'; write it in digits, like 10"),
         (whole_number, None, "x must be a whole number, got None; write it in digits, like 10"),
+        (
+            connections,
+            "one",
+            "x must be a list of connections, got 'one'; give their ids, like ['training_default', 'training_vertex']",
+        ),
         (seconds, "soon", "x must be a number of seconds, got 'soon'; write 90 or timedelta(minutes=1.5)"),
     ],
 )
@@ -37,6 +42,13 @@ def test_what_is_no_value_is_named(read: Any, value: Any, message: str) -> None:
         read("x", value)
 
     assert str(refused.value) == message
+
+
+def test_connections_are_named_once_each() -> None:
+    assert connections("x", ["a", "b", "a"]) == ["a", "b"]
+    assert connections("x", ()) == []
+    with pytest.raises(InvalidArgument):
+        connections("x", [], at_least=1)
 
 
 def test_numbers_and_times() -> None:
