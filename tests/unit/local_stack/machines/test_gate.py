@@ -173,6 +173,26 @@ def test_a_machine_that_was_there_before_does_not_count_as_one_that_joined(
     assert engine.generation == 1
 
 
+def test_the_gate_outlives_an_answer_that_nobody_expected(
+    joining: Joining, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[int] = []
+
+    def tidy() -> None:
+        looks.append(1)
+        if len(looks) == 1:
+            raise KeyError("Hostname")
+        raise SystemExit  # the second look is enough
+
+    monkeypatch.setattr(joining, "tidy", tidy)
+    monkeypatch.setattr(module, "_TIDY_SECONDS", 0.0)
+
+    with pytest.raises(SystemExit):
+        asyncio.run(Gate(joining, (LOOPBACK, 1)).tidy())
+
+    assert len(looks) == 2
+
+
 def test_without_an_engine_a_token_stays_good(
     joining: Joining, engine: Engine, invitations: Invitations
 ) -> None:
