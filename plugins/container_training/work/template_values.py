@@ -150,7 +150,7 @@ def shell_words(name: str, text: str) -> list[str]:
 
 
 def connections(name: str, value: Any, *, at_least: int = 0) -> list[str]:
-    """Return ids of connections, each once. :raises InvalidArgument: ``value`` is no list of such."""
+    """Return ids of connections, each once. :raises InvalidArgument: it is no list of them."""
     is_list = isinstance(value, Sequence) and not isinstance(value, str) and len(value) >= at_least
     if not is_list or not all(isinstance(each, str) and not is_unset(each) for each in value):
         raise InvalidArgument(
