@@ -101,6 +101,7 @@ class ReplicaLaunch:
     :param attempt: which run of the replica this is; each run has its own container.
     :param trial_id: the trial of a tuning job that it belongs to; empty: none.
     :param host_name: what the other replicas resolve it by; the same in every attempt.
+    :param is_alone: whether its job has no other replica.
     :param command: replaces the image's entry point; empty: keep the image's.
     :param metric_folder: absolute path of a folder on the container's machine. The container sees it as
         ``METRIC_FOLDER`` and may write to it. Empty: none.
@@ -126,6 +127,7 @@ class ReplicaLaunch:
     environment: Mapping[str, str]
     resources: Resources
     pids_limit: int
+    is_alone: bool = False
     trial_id: str = ""
     metric_folder: str = ""
     secrets: GivenSecrets = field(default_factory=GivenSecrets)
@@ -235,6 +237,10 @@ class Engine(ABC):
         :return: ``None``: the engine does not run out of them.
         """
         return None
+
+    def shares_network(self) -> bool:
+        """Whether a replica that ``is_alone`` needs no network of its own."""
+        return False
 
     def max_job_replicas(self) -> int | None:
         """

@@ -12,3 +12,5 @@ PIDS_LIMIT = 4096
 DNS_OPTIONS = ("timeout:1", "attempts:1")
 #: How containers name the engine's machine; ``host-gateway`` is the engine's word for its address.
 MACHINE_NAME = "host.docker.internal"
+#: Options of a network: the machine's interface to it, and whether the containers in it reach each other.
+BRIDGE_NAME, IS_OPEN_INSIDE = "com.docker.network.bridge.name", "com.docker.network.bridge.enable_icc"

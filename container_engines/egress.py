@@ -126,13 +126,7 @@ def table_of(mark: str) -> str:
     return f"container_training_{mark}"
 
 
-def ruleset(
-    mark: str,
-    mode: EgressMode,
-    reachable: Iterable[tuple[IPNetwork | None, int]],
-    *,
-    is_shared: bool = False,
-) -> str:
+def ruleset(mark: str, mode: EgressMode, reachable: Iterable[tuple[IPNetwork | None, int]]) -> str:
     """
     Return the rules, for ``nft``, which replaces those of an earlier call in one step.
 
@@ -141,8 +135,9 @@ def ruleset(
     the machine is the machine. A table of our own is touched neither by the engine nor by other firewalls,
     and an ``accept`` of theirs does not outweigh its ``reject``.
 
+    In the shared bridge none reaches another, whatever else is open.
+
     :param reachable: networks with a port; ``None``: every address of the machine itself.
-    :param is_shared: several jobs share a network; none reaches the others.
     """
     table, jobs = table_of(mark), f'iifname "{_PREFIX}{mark}*"'
     closed = {
@@ -156,14 +151,14 @@ def ruleset(
     rules = [
         "ct state established,related accept",
         "icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept",
-        *([f"{inside} goto closed"] if is_shared else []),
+        f'iifname "{shared_bridge_of(mark)}" {inside} goto closed',
         *names,
         *(
             f"{_destination(network)} meta l4proto {{ tcp, udp }} th dport {port} accept"
             for network, port in reachable
         ),
         "fib daddr type local goto closed",
-        *([] if is_shared else [f"{inside} accept"]),
+        f"{inside} accept",
         *closed[mode],
     ]
     return "\n".join(

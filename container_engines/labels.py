@@ -37,6 +37,11 @@ def replica_labels(service_id: str, launch: ReplicaLaunch) -> dict[str, str]:
     }
 
 
+def is_of_job(labels: Mapping[str, str], service_id: str) -> bool:
+    """Whether ``job_labels`` made these labels for a job of this service."""
+    return labels.get(SERVICE) == service_id and JOB_UID in labels
+
+
 def replica_of(labels: Mapping[str, str]) -> ReplicaId:
     """Return the replica that ``replica_labels`` named."""
     return ReplicaId(role=ReplicaRole(labels[_ROLE]), index=int(labels[_INDEX]))

@@ -91,7 +91,7 @@ class ServiceSettings(BaseSettings):
         side by side. Jobs that do not fit are QUEUED. A machine type is the most that a replica may use.
     :param placement: how the replicas of a job are put on several machines: ``spread`` or ``pack``.
     :param max_replicas: replicas of all jobs that may run side by side; 0: as many as cores and memory allow.
-    :param max_networks: jobs that may have a network at the same time; 0: as the engine has addresses.
+    :param max_networks: jobs that may have a network each at the same time; 0: as the engine has addresses.
     :param accelerators: ``require``: a job that asks for more GPUs than the host has is refused; ``ignore``:
         it runs without them, and its log says so.
     :param gpus: GPUs of the engine's host; default: detected, if the engine reports them.

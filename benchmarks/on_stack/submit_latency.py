@@ -28,7 +28,8 @@ ROUNDS = 21
 _SETTLING_SECONDS = 0.5
 #: How long the removal of a job may take.
 _MAX_REMOVAL_SECONDS = 60.0
-_PROGRAM = ["python3", "-u", "-c", "print(1)"]
+#: It stays for a moment: the engine says nothing about a container while it puts away what has ended.
+_PROGRAM = ["python3", "-u", "-c", "import time; print(1); time.sleep(0.5)"]
 
 
 def measure(stack: LocalStack, image: str) -> list[Figure]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from http import HTTPStatus
+from ipaddress import ip_network
 from typing import Any
 
 import docker
@@ -22,8 +23,10 @@ from docker.utils import parse_repository_tag
 
 from container_engines.base import METRIC_FOLDER, GivenSecrets, LogLine
 from container_engines.confinement import (
+    BRIDGE_NAME,
     DNS_OPTIONS,
     DROPPED_CAPABILITIES,
+    IS_OPEN_INSIDE,
     MACHINE_NAME,
     PIDS_LIMIT,
     SECURITY_OPTIONS,
@@ -197,15 +200,27 @@ class DockerDriver:
         # The engine matches parts of names.
         return {each["Name"]: each["Id"] for each in found if each["Name"] in names}
 
-    def make_network(self, name: str, labels: Mapping[str, str], bridge: str = "") -> None:
+    def make_network(
+        self, name: str, labels: Mapping[str, str], bridge: str = "", *, is_closed: bool = False
+    ) -> None:
         """
         Make a network on this machine. Two can have the same name, so check first.
 
         :param bridge: the name of the machine's interface to it; empty: the engine makes one up.
+        :param is_closed: its containers do not reach each other.
         """
-        options = {"com.docker.network.bridge.name": bridge} if bridge else None
+        options = {BRIDGE_NAME: bridge} if bridge else {}
+        if is_closed:
+            options[IS_OPEN_INSIDE] = "false"
         with engine_errors(f"make network {name}"):
-            self.client.create_network(name, driver="bridge", options=options, labels=dict(labels))
+            self.client.create_network(name, driver="bridge", options=options or None, labels=dict(labels))
+
+    def addresses_of(self, network: str) -> int:
+        """Return how many IPv4 addresses a network has."""
+        with engine_errors(f"look at network {network}"):
+            found = self.client.inspect_network(network)
+        subnets = (ip_network(config["Subnet"]) for config in found["IPAM"]["Config"])
+        return sum(subnet.num_addresses for subnet in subnets if subnet.version == 4)
 
     def create(self, launch: ContainerLaunch) -> str:
         """

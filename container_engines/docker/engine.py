@@ -27,7 +27,6 @@ from container_engines.docker import watched_request
 from container_engines.docker.client import DockerConnection, get
 from container_engines.docker.disk import can_be_read, folders_of, has_no_quota, size_of
 from container_engines.docker.driver import (
-    DEFAULT_NETWORK,
     STATES,
     ContainerLaunch,
     ContainerState,
@@ -36,8 +35,9 @@ from container_engines.docker.driver import (
 )
 from container_engines.docker.errors import engine_errors
 from container_engines.docker.gpus import GPUS_LABEL, count_gpus, free_gpus, gpus_of
+from container_engines.docker.job_networks import JobNetworks
 from container_engines.docker.networks import networks_left
-from container_engines.docker.packet_filter import PacketFilter, start_of
+from container_engines.docker.packet_filter import PacketFilter
 from container_engines.docker.stats import usage_of
 from container_engines.egress import Egress
 from container_engines.gpu_meter import GpuMeter
@@ -45,7 +45,6 @@ from container_engines.labels import (
     JOB_UID,
     SERVICE,
     attempt_of,
-    job_labels,
     replica_labels,
     replica_of,
 )
@@ -85,14 +84,15 @@ class DockerEngine(Engine):
     ) -> None:
         self._service_id = service_id
         self._connection = DockerConnection(docker_host)
-        self._filter = PacketFilter(self._connection, service_id, egress) if egress else None
+        packet_filter = PacketFilter(self._connection, service_id, egress) if egress else None
+        self._networks = JobNetworks(service_id, packet_filter)
+        self._addresses = packet_filter.addresses if packet_filter else None
         self._gpus = gpus
         self._gpu_meter = GpuMeter()
         self._has_quota = True
         self._has_limits = False
         self._gpus_of: dict[str, tuple[str, ...]] = {}
         self._inspected: dict[str, ObservedReplica] = {}
-        self._network_lock = threading.Lock()
         self._gpu_lock = threading.Lock()
 
     @property
@@ -120,15 +120,16 @@ class DockerEngine(Engine):
         driver = self._driver
         if not driver.kind.tells_pools:
             return None
-        return networks_left(driver.info(), driver.networks(), own_label=self._own)
+        return networks_left(driver.info(), driver.networks(), self._service_id)
+
+    def shares_network(self) -> bool:
+        return self._networks.is_shared_by(self._driver)
 
     def max_job_replicas(self) -> int | None:
         return self._connection.kind.most_replicas
 
     def confine(self) -> None:
-        if self._filter:
-            self._filter.renew()
-            self._filter.ensure(start_of(self._driver.network_ids(DEFAULT_NETWORK)))
+        self._networks.confine(self._driver)
 
     def runtimes(self) -> frozenset[str] | None:
         return frozenset(self._driver.info().get("Runtimes") or ())
@@ -170,7 +171,7 @@ class DockerEngine(Engine):
             )
         driver = self._driver
         name = f"ct-{launch.job_uid}-{launch.replica.task_name}-{launch.attempt}"
-        network = self._ensure_network(launch)
+        network = self._networks.ensure(driver, launch)
         found = driver.look_at(name)
         if found is not None and found.state is ReplicaState.CREATED:
             # Its start may have begun. After a second one Engine 20.10 writes each line of its log twice.
@@ -184,8 +185,9 @@ class DockerEngine(Engine):
 
     def observe(self) -> EngineView:
         driver = self._driver
-        # The container that sets the rules of egress is the service's, too, and of no job.
-        containers, networks = driver.containers(self._own, JOB_UID), driver.networks(self._own)
+        # The network that jobs share, and the container that sets the rules, are no job's.
+        containers, networks = driver.containers(self._own, JOB_UID), driver.networks(self._own, JOB_UID)
+        self._networks.count(containers)
         replicas = tuple(observed for item in containers if (observed := self._observe_one(item)) is not None)
         self._inspected = {each.container_id: each for each in replicas if _is_settled(each)}
         self._gpus_of = {item["Id"]: gpus for item in containers if (gpus := gpus_of(item["Labels"]))}
@@ -266,18 +268,6 @@ class DockerEngine(Engine):
     def _own(self) -> str:
         return f"{SERVICE}={self._service_id}"
 
-    def _ensure_network(self, launch: ReplicaLaunch) -> str:
-        """Make the job's network unless it exists."""
-        name, driver, bridge = f"ct-{launch.job_uid}", self._driver, ""
-        with self._network_lock:
-            found = driver.network_ids(name, DEFAULT_NETWORK)
-            if self._filter:
-                self._filter.ensure(start_of(found))
-                bridge = self._filter.bridge_of(launch.job_uid)
-            if name not in found:
-                driver.make_network(name, job_labels(self._service_id, launch), bridge)
-        return name
-
     def _create(self, launch: ReplicaLaunch, name: str, network: str) -> None:
         container = ContainerLaunch(
             image=launch.image_id,
@@ -288,8 +278,8 @@ class DockerEngine(Engine):
             labels=replica_labels(self._service_id, launch),
             host_name=launch.host_name,
             network=network,
-            dns=self._filter.addresses.dns if self._filter else (),
-            hosts=self._filter.addresses.hosts if self._filter else {},
+            dns=self._addresses.dns if self._addresses else (),
+            hosts=self._addresses.hosts if self._addresses else {},
             memory_bytes=launch.resources.memory_bytes,
             cpus=launch.resources.cpus,
             pids_limit=launch.pids_limit,

@@ -83,6 +83,7 @@ _TABLE = (
         words=_any_of(
             r"non-overlapping IPv\d address pool",
             r"address pools have been fully subnetted",
+            r"no available IPv\d addresses",
             r"pool overlaps with other one",
             r"network \S+ not found",  # removed since: it is made again before the next start
         ),

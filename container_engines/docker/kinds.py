@@ -30,6 +30,7 @@ class EngineKind:
     :param stamps: makes what reads the times of a log.
     :param knows_its_machine: whether ``host-gateway`` is its word for its machine's address. Otherwise the
         gateway of a container's network is taken.
+    :param closes_networks: whether it can close the containers of a network to each other.
     :param grants_gpus: whether a container gets the GPUs that its request names.
     :param tells_pools: whether the number of its networks can be computed from its ``info``.
     :param most_replicas: how many containers one network has addresses for; ``None``: more than a job has.
@@ -42,6 +43,7 @@ class EngineKind:
     token_field: str
     stamps: Callable[[], Stamps]
     knows_its_machine: bool
+    closes_networks: bool
     grants_gpus: bool
     tells_pools: bool
     most_replicas: int | None
@@ -67,6 +69,7 @@ DOCKER = EngineKind(
     token_field="registrytoken",  # noqa: S106  # the name of a field
     stamps=Stamps,
     knows_its_machine=True,
+    closes_networks=True,
     grants_gpus=True,
     tells_pools=True,
     most_replicas=None,
@@ -79,6 +82,7 @@ PODMAN = EngineKind(
     token_field="identitytoken",  # noqa: S106  # the name of a field
     stamps=OrdinalStamps,
     knows_its_machine=False,
+    closes_networks=False,  # it keeps networks apart, but not what is in one
     grants_gpus=False,  # it drops `DeviceRequests` without a word
     tells_pools=False,  # 42,752 of them [containers.conf: default_subnet_pools]
     most_replicas=_ADDRESSES_OF_PODMAN,

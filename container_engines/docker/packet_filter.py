@@ -15,7 +15,7 @@ import structlog
 from container_engines.docker.client import DockerConnection
 from container_engines.docker.driver import DEFAULT_NETWORK
 from container_engines.docker.machine_program import run_on_machine
-from container_engines.egress import Egress, EgressMode, bridge_of, mark_of, ruleset
+from container_engines.egress import Egress, EgressMode, bridge_of, mark_of, ruleset, shared_bridge_of
 from container_engines.endpoint_addresses import EndpointAddresses
 from container_engines.labels import SERVICE
 from training_api.errors import EngineBusy, EngineError, EngineUnavailable
@@ -32,14 +32,10 @@ class PacketFilter:
 
     :param connection: leads to the engine.
     :param service_id: each service has its own rules.
-    :param is_shared: all jobs on the machine share one network.
     """
 
-    def __init__(
-        self, connection: DockerConnection, service_id: str, egress: Egress, *, is_shared: bool = False
-    ) -> None:
+    def __init__(self, connection: DockerConnection, service_id: str, egress: Egress) -> None:
         self._connection = connection
-        self._is_shared = is_shared
         self._labels = {SERVICE: service_id}
         self._mark = mark_of(service_id)
         self._egress = egress
@@ -53,6 +49,11 @@ class PacketFilter:
     def bridge_of(self, job_uid: str) -> str:
         """Return the name that the interface of a job's network must have."""
         return bridge_of(self._mark, job_uid)
+
+    @property
+    def shared_bridge(self) -> str:
+        """The name that the interface of the network must have that jobs share."""
+        return shared_bridge_of(self._mark)
 
     def ensure(self, start: str) -> None:
         """
@@ -95,7 +96,7 @@ class PacketFilter:
 
     def _put_in_place(self) -> None:
         reachable = self.addresses.look_up()
-        rules = ruleset(self._mark, self._egress.mode, reachable, is_shared=self._is_shared)
+        rules = ruleset(self._mark, self._egress.mode, reachable)
         run_on_machine(self._connection, ["nft", rules], name=f"ct-egress-{self._mark}", labels=self._labels)
 
 

@@ -93,9 +93,12 @@ class MemoryEngine(Engine):
     Has the images given to ``add_image``; containers run as their image's ``Behaviour`` says.
 
     :param networks: how many job networks it can have; ``None``: any number.
+    :param shares_network: replicas that are alone need none.
     """
 
-    def __init__(self, host: Resources | None = None, networks: int | None = None) -> None:
+    def __init__(
+        self, host: Resources | None = None, networks: int | None = None, *, shares_network: bool = False
+    ) -> None:
         self.now = _START
         self.registry_available = True
         #: Hosts that accept a pull and never answer it.
@@ -116,6 +119,7 @@ class MemoryEngine(Engine):
         self._containers: dict[str, _Container] = {}
         self._networks: set[str] = set()
         self._max_networks = networks
+        self._shares_network = shares_network
         self._lock = threading.RLock()
         self._event = threading.Event()
         self._available = True
@@ -211,6 +215,9 @@ class MemoryEngine(Engine):
         self._answer()
         return self._max_networks
 
+    def shares_network(self) -> bool:
+        return self._shares_network
+
     def find_image(self, ref: ImageRef) -> PulledImage | None:
         self._answer()
         return self._image(ref) if self._has(ref) else None
@@ -261,7 +268,8 @@ class MemoryEngine(Engine):
                 raise self.start_error
             if launch.image_id not in self._images or launch.image_id in self._absent:
                 raise ImageNotFound(f"no such image: {launch.image_id}")
-            self._take_network(launch.job_uid)
+            if not (launch.is_alone and self._shares_network):
+                self._take_network(launch.job_uid)
             key = f"{launch.job_uid}-{launch.replica.task_name}-{launch.attempt}"
             if key in self._containers and self._containers[key].observed.state is not ReplicaState.CREATED:
                 return

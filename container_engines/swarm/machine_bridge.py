@@ -44,7 +44,7 @@ class MachineBridge:
         self._connection = connection
         self._service_id = service_id
         self._egress = egress
-        self._filter = PacketFilter(connection, service_id, egress, is_shared=True)
+        self._filter = PacketFilter(connection, service_id, egress)
         self._clock = clock
         self._start: str | None = None
         self._renewed_at = clock()

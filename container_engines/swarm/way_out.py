@@ -15,11 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from container_engines.confinement import BRIDGE_NAME, IS_OPEN_INSIDE
 from container_engines.egress import mark_of, shared_bridge_of
-
-_INTERFACE = "com.docker.network.bridge.name"
-#: Whether containers of the bridge reach each other; they meet in their job's network.
-_IS_OPEN_INSIDE = "com.docker.network.bridge.enable_icc"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +64,6 @@ def config_spec(service_id: str, labels: Mapping[str, str]) -> dict[str, Any]:
     return {
         "Name": config_name(service_id),
         "ConfigOnly": True,
-        "Options": {_INTERFACE: interface_of(service_id), _IS_OPEN_INSIDE: "false"},
+        "Options": {BRIDGE_NAME: interface_of(service_id), IS_OPEN_INSIDE: "false"},
         "Labels": dict(labels),
     }

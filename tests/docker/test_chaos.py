@@ -18,7 +18,7 @@ from pathlib import Path
 import docker
 import pytest
 
-from container_engines.labels import SERVICE
+from container_engines.labels import JOB_UID, SERVICE
 from local_stack.stack import LocalStack
 from tests.support.bed.faulty_proxy import Fault, FaultyProxy
 from tests.support.bed.job_watch import until_state
@@ -194,8 +194,8 @@ def check_log(
 
 
 def check_nothing_is_left(engine: docker.APIClient, service: ServiceProcess) -> None:
-    """Wait until the engine has neither containers nor networks of the service."""
-    own = {"label": f"{SERVICE}={service.service_id}"}
+    """Wait until the engine has neither containers nor networks of the service's jobs."""
+    own = {"label": [f"{SERVICE}={service.service_id}", JOB_UID]}
     wait_until(
         lambda: not engine.containers(all=True, filters=own) and not engine.networks(filters=own),
         "no container and no network is left",

@@ -23,7 +23,7 @@ from container_engines.labels import JOB_UID, SERVICE
 from local_stack.parts.gateway import find_gateway
 from local_stack.settings import CONTAINER_HOST_NAME
 from local_stack.stack import LocalStack
-from tests.support.bed.cluster_jobs import runs, submit
+from tests.support.bed.cluster_jobs import runs, submit, submit_alone
 from tests.support.bed.egress_probe import PEER, TRY, reached
 from tests.support.bed.job_watch import messages, until_state
 from tests.support.bed.real_parts import end_all_jobs
@@ -184,7 +184,7 @@ def service(
             "the service has removed what its jobs have left",
         )
     finally:
-        service.kill()
+        service.end()
 
 
 @pytest.mark.proves("limits of what jobs reach", on="one machine")
@@ -202,6 +202,62 @@ def test_a_job_reaches_what_it_needs_and_what_the_setting_says(
 
     assert reached(lines) == REACHED[mode], lines
     assert "master-replica-0: SAID demo-project" in lines
+
+
+#: Prints which ways to the address in its argument are open.
+_TRY_NEIGHBOUR = """
+import socket, sys
+def tcp(address):
+    socket.create_connection((address, 2222), 5).close()
+def udp(address):
+    with socket.socket(type=socket.SOCK_DGRAM) as probe:
+        probe.settimeout(2)
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+        probe.sendto(b"question", (address, 2222))
+        probe.recv(100)
+for name, ask, address in [("tcp", tcp, sys.argv[1]), ("udp", udp, sys.argv[1]), ("broadcast", udp, "255.255.255.255")]:
+    try:
+        ask(address)
+        print("OPEN", name)
+    except OSError as error:
+        print("CLOSED", name)
+"""
+_NEIGHBOUR = """
+import socketserver, threading
+names = socketserver.UDPServer(("", 2222), type("Names", (socketserver.DatagramRequestHandler,), {
+    "handle": lambda self: self.wfile.write(b"answer")}))
+threading.Thread(target=names.serve_forever, daemon=True).start()
+socketserver.TCPServer(("", 2222), socketserver.BaseRequestHandler).serve_forever()
+"""
+
+
+def test_jobs_of_one_replica_share_a_network_and_do_not_reach_each_other(
+    service: ServiceProcess, pushed_image: ImageRef, job_id: str, engine_client: docker.APIClient
+) -> None:
+    asking = f"{job_id}_asks"
+    with service.client() as training:
+        submit_alone(training, job_id, runs(pushed_image, _NEIGHBOUR))
+        until_state(training, job_id, JobState.RUNNING)
+        (listening,) = engine_client.containers(filters={"label": f"container-training.job={job_id}"})
+        ((network, joined),) = listening["NetworkSettings"]["Networks"].items()
+        wait_until(
+            lambda: _answers(engine_client, listening["Id"]), "the neighbour listens", ignoring=AssertionError
+        )
+        submit_alone(training, asking, runs(pushed_image, _TRY_NEIGHBOUR, joined["IPAddress"]))
+        until_state(training, asking, JobState.SUCCEEDED)
+        lines = messages(training, asking)
+
+    assert network.startswith("ct-shared-")
+    said = [line.removeprefix("master-replica-0: ") for line in lines if "OPEN" in line or "CLOSED" in line]
+    assert said == ["CLOSED tcp", "CLOSED udp", "CLOSED broadcast"]
+
+
+def _answers(engine: docker.APIClient, container: str) -> bool:
+    """Whether the neighbour answers to itself, so that what is closed is so to others only."""
+    program = _TRY_NEIGHBOUR.replace("sys.argv[1]", '"127.0.0.1"')
+    made = engine.exec_create(container, ["python3", "-u", "-c", program])
+    answer = engine.exec_start(made["Id"]).decode().splitlines()
+    return "OPEN tcp" in answer and "OPEN udp" in answer
 
 
 def test_what_is_closed_stays_so_when_the_service_is_killed(

@@ -34,10 +34,10 @@ def admitted(
     waiting = sorted(queued, key=queue_order)
     if not waiting:
         return []
-    used = sum((_load(job, granted) for job in active if not job.spec.study), Load())
+    used = sum((_load(job, granted, capacity) for job in active if not job.spec.study), Load())
     chosen = []
     for job in waiting:
-        load = _load(job, granted)
+        load = _load(job, granted, capacity)
         if not has_room(used, load, capacity):
             break
         # Alone, a job starts in any case: what it gets was cut to the machines.
@@ -55,5 +55,6 @@ def queue_order(job: JobRecord) -> tuple[int, int, int]:
     return -job.spec.priority, place, job.sequence
 
 
-def _load(job: JobRecord, granted: Granted) -> Load:
-    return replace(load_of(granted.of(job.spec.replicas)), networks=1)
+def _load(job: JobRecord, granted: Granted, capacity: Capacity) -> Load:
+    shares = capacity.shares_network and len(job.spec.replicas) == 1
+    return replace(load_of(granted.of(job.spec.replicas)), networks=0 if shares else 1)

@@ -93,6 +93,7 @@ class Launches:
             attempt=job.attempts.of(replica.replica),
             image_id=job.images[replica.image.pullable],
             host_name=dialect.host_name(spec.job_id, replica.replica),
+            is_alone=len(spec.replicas) == 1,
             command=begins.command,
             args=begins.args,
             files=begins.files,

@@ -97,6 +97,7 @@ class HostCapacity:
             ),
             replicas=self._max_replicas,
             networks=self._max_networks or self._engine.max_networks() or 0,
+            shares_network=self._engine.shares_network(),
             job_replicas=self._engine.max_job_replicas() or 0,
             machines=rooms if set(rooms) != {""} else {},
             overcommit=self._overcommit,

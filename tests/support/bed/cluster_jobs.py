@@ -16,6 +16,12 @@ def runs(image: ImageRef, program: str, *arguments: str) -> ReplicaConfig:
     )
 
 
+def submit_alone(training: TrainingClient, job_id: str, master: ReplicaConfig) -> None:
+    """Create a job of one replica."""
+    training_input = TrainingInput(region="us-central1", master_config=master)
+    training.create_job(Job(job_id=job_id, training_input=training_input))
+
+
 def submit(
     training: TrainingClient, job_id: str, master: ReplicaConfig, worker: ReplicaConfig, workers: int = 1
 ) -> None:

@@ -26,7 +26,7 @@ from local_stack.parts.base_image import BaseImage
 from local_stack.people.credentials import developers_header, registry_login
 from local_stack.settings import PORTS, REPOSITORY_ROOT, AirflowDatabase, Part, StackSettings
 from local_stack.stack import LocalStack
-from tests.support.bed.service_process import service_id_of
+from tests.support.bed.service_process import remove_shared_network, service_id_of
 from tests.support.dead_runs import clean_up_after_dead_runs
 from tests.support.kept_logs import logs_in
 from tests.support.ports import reserve_port
@@ -95,11 +95,13 @@ def stack(
     )
     with LocalStack(settings) as stack, logs_in(settings.log_dir, "the session's stack"):
         stack.up([Part.ENGINE, Part.REGISTRY, Part.OBJECT_STORE, Part.TRAINING])
-        current_run().own_label(SERVICE, service_id_of(f"sqlite:///{stack.settings.key_dir / 'jobs.db'}"))
+        service_id = service_id_of(f"sqlite:///{stack.settings.key_dir / 'jobs.db'}")
+        current_run().own_label(SERVICE, service_id)
         yield stack
         # Jobs outlive their service on purpose; those of a test that failed must not outlive the tests.
         with TrainingClient(stack.settings.training_url, PROJECT) as client:
             end_all_jobs(client)
+    remove_shared_network(service_id)
 
 
 def preloaded(*modules: str) -> dict[str, str]:

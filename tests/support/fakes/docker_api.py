@@ -212,7 +212,8 @@ class _Handler(BaseHTTPRequestHandler):
             networks[body["Name"]] = {**body, "Id": body["Name"]}
             self._send(201, {"Id": body["Name"]})
         elif name and self.command == "GET":
-            self._send(200, {**networks[name[0]], "IPAM": {"Config": [{"Gateway": "10.89.0.1"}]}})
+            pool = {"Gateway": "10.89.0.1", "Subnet": "10.89.0.0/24"}
+            self._send(200, {**networks[name[0]], "IPAM": {"Config": [pool]}})
         elif name:
             del networks[name[0]]
             self._send(204)

@@ -108,7 +108,9 @@ def test_use_of_a_container_has_that_of_its_gpus(
         "cpu_stats": {"cpu_usage": {"total_usage": 2_000_000_000}},
     }
     client = SimpleNamespace(
-        containers=lambda **_: [{"Id": "c", "State": "created", "Labels": own | labels}],
+        containers=lambda **_: [
+            {"Id": "c", "State": "created", "Labels": own | labels, "NetworkSettings": {"Networks": {}}}
+        ],
         networks=lambda **_: [],
     )
     monkeypatch.setattr(engine_module, "get", lambda *_, **__: answer)

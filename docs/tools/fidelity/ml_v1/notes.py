@@ -92,7 +92,7 @@ NOTES: Mapping[str, Note] = {
     "TrainingInput.masterConfig": Note(enforced="The container that runs."),
     "TrainingInput.masterType": _TYPE,
     "TrainingInput.network": differs(
-        "There is nothing to peer with: each job has a network of its own. A project's id is taken beside its number."
+        "There is nothing to peer with: jobs have networks of the service, closed to each other. A project's id is taken beside its number."
     ),
     "TrainingInput.packageUris": Note(
         enforced="Downloaded and installed, with what they require, when the job starts, in the generation that they had when it was created; see [trainers](trainers.md#packages).",

@@ -341,6 +341,18 @@ def test_jobs_for_which_there_is_no_network_wait_in_the_queue_and_do_not_fail() 
     world.database.dispose()
 
 
+def test_jobs_of_one_replica_need_no_network_where_they_share_one() -> None:
+    world = World(open_database("sqlite://"), MemoryEngine(networks=2, shares_network=True), max_replicas=10)
+    world.add_image(Behaviour(run_seconds=600))
+    names = ["first", "second", "third"]
+    for name in names:
+        world.submit(name)
+    world.settle()
+
+    assert [world.state(name) for name in names] == [JobState.RUNNING] * 3
+    world.database.dispose()
+
+
 def test_a_removal_that_is_refused_is_asked_for_again_after_growing_pauses(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
