@@ -42,7 +42,7 @@ from benchmarks.on_stack import (
     warm_dag,
 )
 from benchmarks.on_store import large_objects, many_objects
-from benchmarks.on_swarm import idle, reports, slots, start
+from benchmarks.on_swarm import idle, lost_machine, reports, slots, start
 from benchmarks.report import Figure, print_report, tell
 from benchmarks.retraining import nights
 from benchmarks.search import comparison, early_stopping
@@ -120,6 +120,7 @@ def measure_swarm(is_quick: bool) -> int:
             "start": start.measure(machines, *([2] if is_quick else [])),
             "slots": slots.measure(machines, *([8] if is_quick else [])),
             "reports": reports.measure(machines),
+            "a machine dies": lost_machine.measure(machines),
         }
     return int(not print_report(figures)) if is_quick else tell(figures, "swarm-")
 

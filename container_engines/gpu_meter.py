@@ -41,7 +41,8 @@ class GpuMeter:
 
         Without the extra ``gpu`` nothing here can ask the driver, and the answer is ``None``, too.
 
-        :param names: their indexes in the driver's list: ``0``, ``1``, ... (see ``docker/gpus.py``).
+        :param names: of each its index in the driver's list (``0``, ``1``, ...), or what its UUID begins with
+            (``GPU-45cbf7b3``).
         """
         nvml = find_nvml()
         if nvml is None:
@@ -51,7 +52,7 @@ class GpuMeter:
                 if not self._is_loaded:
                     nvml.nvmlInit()
                     self._is_loaded = True
-            handles = [nvml.nvmlDeviceGetHandleByIndex(int(name)) for name in names]
+            handles = [_handle(nvml, name) for name in names]
             return GpuUse(
                 gpus=sum(nvml.nvmlDeviceGetUtilizationRates(handle).gpu for handle in handles) / 100,
                 memory_bytes=sum(_memory_in_use(nvml, handle) for handle in handles),
@@ -60,6 +61,17 @@ class GpuMeter:
             # Nothing depends on samples, and each of them would say the same.
             logger.debug("GPUs not sampled", gpus=list(names), reason=str(error))
             return None
+
+
+def _handle(nvml: Any, name: str) -> Any:
+    """Return the driver's handle. :raises NVMLError: it has no such GPU, or several."""
+    if name.isdecimal():
+        return nvml.nvmlDeviceGetHandleByIndex(int(name))
+    every = (nvml.nvmlDeviceGetHandleByIndex(place) for place in range(nvml.nvmlDeviceGetCount()))
+    found = [handle for handle in every if nvml.nvmlDeviceGetUUID(handle).startswith(name)]
+    if len(found) != 1:
+        raise nvml.NVMLError(nvml.NVML_ERROR_NOT_FOUND)
+    return found[0]
 
 
 def _memory_in_use(nvml: Any, handle: Any) -> int:

@@ -26,7 +26,7 @@ def measure(machines: ThreeMachines, seconds: float = SECONDS) -> list[Figure]:
 
     It waits until each machine has one.
     """
-    while len(agents := _agents(machines.name)) < _MACHINES:
+    while len(agents := _agents(machines.swarm.name)) < _MACHINES:
         time.sleep(1)
     time.sleep(_SETTLE_SECONDS)
     with ExitStack() as looks:

@@ -30,6 +30,19 @@ class SwarmByHand:
         """Return the specifications of the services with a label, whosever they are."""
         return [item["Spec"] for item in self._client.services(filters={"label": label})]
 
+    def running(self, label: str) -> set[tuple[str, str, str]]:
+        """
+        Return the tasks that run, of services with ``label``.
+
+        :return: of each its machine's id, the label's value and its host name.
+        """
+        found = {item["ID"]: item["Spec"] for item in self._client.services(filters={"label": label})}
+        return {
+            (task["NodeID"], spec["Labels"][label], spec["TaskTemplate"]["ContainerSpec"]["Hostname"])
+            for task in self._client.tasks(filters={"label": label, "desired-state": "running"})
+            if task["Status"]["State"] == "running" and (spec := found.get(task["ServiceID"]))
+        }
+
     @contextmanager
     def network(self) -> Iterator[tuple[str, str]]:
         """Yield id and name of a new overlay network; services of its name go with it."""

@@ -32,11 +32,11 @@ class ThreeMachines:
     """
     The swarm, the service over it, and what asks them.
 
-    :param name: of the swarm.
+    :param swarm: its machines.
     :param image: ``python3`` with cloudml-hypertune, by digest; each machine has it.
     """
 
-    name: str
+    swarm: Swarm
     service: Service
     image: str
     client: TrainingClient
@@ -75,6 +75,6 @@ def three_machines() -> Iterator[ThreeMachines]:
                 TrainingClient(service.url, "bench") as client,
                 closing(swarm.manager.client()) as manager,
             ):
-                yield ThreeMachines(swarm.name, service, image.pullable, client, SwarmByHand(manager))
+                yield ThreeMachines(swarm, service, image.pullable, client, SwarmByHand(manager))
     finally:
         swarm.down()

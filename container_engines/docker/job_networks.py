@@ -78,7 +78,7 @@ class JobNetworks:
             return own
 
     def count(self, containers: Iterable[Mapping[str, Any]]) -> None:
-        """Note how many of the service's containers, as the engine lists them, are in the shared network."""
+        """Note how many of the service's ``containers``, as the engine lists them, share a network."""
         self._sharing = sum(self._shared in item["NetworkSettings"]["Networks"] for item in containers)
 
     def _has_shared(self, driver: DockerDriver, *, is_there: bool) -> bool:

@@ -35,6 +35,9 @@ _PREFIX, _NAME_CHARACTERS = "ct-agent-", 63
 _MEMORY_BYTES = 512 << 20
 #: Threads: the endpoint's 40 requests at a time, and a dozen others.
 _PIDS = 96
+#: By these NVIDIA's runtime, where it is a machine's default, lets the agent ask the driver what GPUs do
+#: [NVIDIA Container Toolkit: "Environment variables"]. Others ignore them.
+_GPU_ENVIRONMENT = ("NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_DRIVER_CAPABILITIES=utility")
 #: What the swarm says of a machine that could not pull, whatever the reason was.
 _REJECTED, _NO_IMAGE = "rejected", "no such image"
 #: The states of a task that say whether its machine has the image.
@@ -123,6 +126,7 @@ def agent_service_spec(
             f"TRAINING_AGENT_AUTHORITY_FILE={f'{_SECRETS}/{_AUTHORITY}' if agent.authority else ''}",
             *_egress_environment(agent.egress),
             *(["TRAINING_AGENT_COUNTS_DISK=1"] if agent.counts_disk and agent.docker_socket else []),
+            *(_GPU_ENVIRONMENT if agent.docker_socket else ()),
         ],
         "User": "0:0",
         "Secrets": [

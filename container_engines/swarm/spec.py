@@ -16,7 +16,8 @@ from typing import Any
 from container_engines.base import FILE_MODE, METRIC_FOLDER, OPEN_FOLDER_MODE, ReplicaLaunch
 from container_engines.confinement import DNS_OPTIONS, DROPPED_CAPABILITIES, MACHINE_NAME
 from container_engines.docker.log_files import log_files
-from container_engines.swarm.tasks import GPU_KIND, Node
+from container_engines.swarm.gpus import GPU_KIND
+from container_engines.swarm.tasks import Node
 from container_engines.swarm.way_out import WayOut
 
 #: A constraint that no node meets.

@@ -16,11 +16,10 @@ from enum import StrEnum
 from typing import Any
 
 from container_engines.labels import JOB_UID
+from container_engines.swarm.gpus import gpus_offered
 from training_api.job.machines import Resources
 from training_api.states import ReplicaState
 
-#: The kind under which NVIDIA's guide has nodes offer their GPUs (``node-generic-resources``).
-GPU_KIND = "NVIDIA-GPU"
 _BEFORE_NODE = frozenset({"new", "pending", "allocated"})
 _BEFORE_START = frozenset({"assigned", "accepted", "preparing", "ready", "starting"})
 #: The container is there, and may run.
@@ -157,15 +156,8 @@ def _node(item: Mapping[str, Any]) -> Node:
         resources=Resources(
             cpus=size.get("NanoCPUs", 0) / 1e9,
             memory_bytes=int(size.get("MemoryBytes", 0)),
-            gpus=sum(map(_gpus, size.get("GenericResources") or ())),
+            gpus=sum(map(gpus_offered, size.get("GenericResources") or ())),
         ),
         is_down=state == "down",
         is_open=state == "ready" and item["Spec"].get("Availability", "active") == "active",
-    )
-
-
-def _gpus(offer: Mapping[str, Any]) -> int:
-    named, discrete = offer.get("NamedResourceSpec") or {}, offer.get("DiscreteResourceSpec") or {}
-    return (named.get("Kind") == GPU_KIND) + (
-        int(discrete["Value"]) if discrete.get("Kind") == GPU_KIND else 0
     )

@@ -21,7 +21,6 @@ PAGE = ROOT / "docs" / "more-machines.md"
 #: What the last column names. A proof on a swarm counts for one with agents, too: these only add to it.
 ONE, SWARM, AGENTS = "one machine", "swarm", "swarm with agents"
 ENGINES = (ONE, SWARM, AGENTS)
-_NO_SWARM = {SWARM: "no", AGENTS: "no"}
 _NEEDS_AGENTS = {SWARM: "no"}
 
 #: Every feature, in the order of the table -> what an engine lacks.
@@ -41,7 +40,7 @@ LACKS: Mapping[str, Mapping[str, str]] = {
     "tuning: TensorFlow's summary files": _NEEDS_AGENTS,
     "running out of memory is reported at once": {SWARM: "on the manager"},
     "use: CPU and memory of replicas": _NEEDS_AGENTS,
-    "use: GPUs of replicas": _NO_SWARM,
+    "use: GPUs of replicas": {SWARM: "no", AGENTS: "with a played driver"},
     "preflight": {},
     "log search by filter": {},
     "dashboard": {},

@@ -27,6 +27,7 @@ from container_engines.swarm.engine import SwarmEngine
 from container_engines.swarm.images import pull_headers
 from local_stack.stack import LocalStack
 from tests.support import web
+from tests.support.bed import played_nvml
 from tests.support.bed.job_watch import messages, until_state
 from tests.support.bed.swarm import Swarm
 from tests.support.bed.swarm_service import Service, service_with_agents
@@ -135,8 +136,12 @@ def service(
 ) -> Iterator[Service]:
     """A service whose agents run on all machines; it reads the stack's object store."""
     folder = tmp_path_factory.mktemp("agent-service")
-    store = {"TRAINING_STORAGE_ENDPOINT": stack.settings.object_store_url}
-    with service_with_agents(swarm, agent_image, folder, store) as service:
+    variables = {
+        "TRAINING_STORAGE_ENDPOINT": stack.settings.object_store_url,
+        # As the swarm names a container's GPUs to it; no machine here has one.
+        "TRAINING_CONTAINER_ENV": json.dumps({"DOCKER_RESOURCE_NVIDIA-GPU": "GPU-45cbf7b3"}),
+    }
+    with service_with_agents(swarm, agent_image, folder, variables) as service:
         yield service
 
 
@@ -345,6 +350,9 @@ def test_replicas_on_every_machine_have_samples_of_their_use(
     for one in series:
         assert max(one.memory_bytes) > 64 * 2**20
         assert 0.05 < max(one.cpu_cores) <= 1.5
+        # Of a played driver.
+        assert set(one.gpus) == {played_nvml.BUSY_PERCENT / 100}
+        assert set(one.gpu_memory_bytes) == {played_nvml.MEMORY_BYTES}
 
 
 @pytest.mark.proves("running out of memory is reported at once", on="swarm with agents")

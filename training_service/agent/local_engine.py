@@ -17,7 +17,9 @@ import structlog
 
 from container_engines.base import Usage
 from container_engines.docker.stats import usage_of
+from container_engines.gpu_meter import GpuMeter
 from container_engines.swarm.facts import NO_FACTS, MachineFacts
+from container_engines.swarm.gpus import gpus_of_environment
 
 #: Engine 20.10 and newer.
 API = "http://engine/v1.41"
@@ -55,6 +57,9 @@ class LocalEngine:
         self._ends: dict[str, bool] = {}
         #: When each was sampled, and what it used.
         self._samples: dict[str, tuple[float, Usage]] = {}
+        self._gpu_meter = GpuMeter()
+        #: The GPUs of each running container.
+        self._gpus: dict[str, tuple[str, ...]] = {}
         self._problem = ""
 
     def close(self) -> None:
@@ -88,6 +93,7 @@ class LocalEngine:
         ended = {item["Id"] for item in listed if item["State"] in ("exited", "dead")}
         self._ends = {name: value for name, value in self._ends.items() if name in ended}
         self._samples = {name: value for name, value in self._samples.items() if name in running}
+        self._gpus = {name: value for name, value in self._gpus.items() if name in running}
         for name in ended - self._ends.keys():
             found = _get(http, f"/containers/{name}/json")
             if found is not None:
@@ -103,7 +109,15 @@ class LocalEngine:
         stats = _get(http, f"/containers/{name}/stats", stream="false", **{"one-shot": "true"})
         usage = usage_of(stats) if stats else None
         if usage:
-            self._samples[name] = self._clock(), usage
+            self._samples[name] = self._clock(), self._with_gpus(http, name, usage)
+
+    def _with_gpus(self, http: httpx.Client, name: str, usage: Usage) -> Usage:
+        """Return ``usage`` with that of the container's GPUs, if it has some and the driver tells."""
+        if name not in self._gpus:
+            found = _get(http, f"/containers/{name}/json")
+            self._gpus[name] = gpus_of_environment(found["Config"]["Env"] or ()) if found else ()
+        use = self._gpu_meter.read(self._gpus[name]) if self._gpus[name] else None
+        return replace(usage, gpus=use.gpus, gpu_memory_bytes=use.memory_bytes) if use else usage
 
 
 def _get(http: httpx.Client, path: str, **params: str) -> Any:

@@ -55,6 +55,8 @@ def uses_of(facts: MachineFacts) -> list[ContainerUse]:
             cpu_seconds=usage.cpu_seconds,
             memory_bytes=usage.memory_bytes,
             age_seconds=usage.age_seconds,
+            gpus=usage.gpus,
+            gpu_memory_bytes=usage.gpu_memory_bytes,
         )
         for name, usage in facts.usage.items()
     ]
@@ -73,7 +75,11 @@ def facts_of(asked: SyncRequest) -> MachineFacts:
         out_of_memory={one.container_id: one.out_of_memory for one in asked.ends},
         usage={
             one.container_id: Usage(
-                cpu_seconds=one.cpu_seconds, memory_bytes=one.memory_bytes, age_seconds=one.age_seconds
+                cpu_seconds=one.cpu_seconds,
+                memory_bytes=one.memory_bytes,
+                age_seconds=one.age_seconds,
+                gpus=one.gpus,
+                gpu_memory_bytes=one.gpu_memory_bytes,
             )
             for one in asked.uses
         },

@@ -56,6 +56,8 @@ class ContainerUse(WireModel):
     cpu_seconds: Double
     memory_bytes: Int64
     age_seconds: Double
+    gpus: Double | None = None
+    gpu_memory_bytes: Int64 | None = None
 
 
 class ContainerDisk(WireModel):

@@ -43,6 +43,8 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(pynvml, "nvmlInit", lambda: None)
     monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", handle)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetCount", lambda: len(BUSY))
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetUUID", lambda place: f"GPU-{place}5cbf7b3-8d2e")
     monkeypatch.setattr(
         pynvml, "nvmlDeviceGetUtilizationRates", lambda place: SimpleNamespace(gpu=BUSY[place][0], memory=0)
     )
@@ -65,8 +67,14 @@ def test_an_old_driver_counts_what_it_reserves(driver: None, monkeypatch: pytest
     assert GpuMeter().read(["2"]) == GpuUse(gpus=0.0, memory_bytes=RESERVED)
 
 
-def test_a_gpu_that_the_driver_does_not_know_has_no_use(driver: None) -> None:
-    assert GpuMeter().read(["0", "7"]) is None
+def test_gpus_are_named_by_what_their_uuid_begins_with(driver: None) -> None:
+    assert GpuMeter().read(["GPU-05cbf7b3-8d2e"]) == GpuUse(gpus=0.9, memory_bytes=3 * GIB)
+    assert GpuMeter().read(["GPU-0", "GPU-1"]) == GpuUse(gpus=1.25, memory_bytes=4 * GIB)
+
+
+@pytest.mark.parametrize("name", ["7", "GPU-7", "GPU-", "not-a-gpu"])
+def test_a_gpu_that_the_driver_does_not_know_has_no_use(driver: None, name: str) -> None:
+    assert GpuMeter().read(["0", name]) is None
 
 
 def test_a_machine_without_the_driver_has_no_use() -> None:

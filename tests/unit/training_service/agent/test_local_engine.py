@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import httpx
+import pytest
 
+from container_engines.gpu_meter import GpuMeter, GpuUse
 from training_service.agent.local_engine import LocalEngine
+from training_service.agent.rows import facts_of, uses_of
+from training_service.agent.wire import SyncRequest
 
 STATS = {
     "memory_stats": {"usage": 100, "stats": {"total_inactive_file": 40}},
@@ -19,6 +24,7 @@ class Engine(httpx.BaseTransport):
 
     def __init__(self) -> None:
         self.containers: dict[str, str] = {}
+        self.environment: list[str] = []
         self.asked: list[str] = []
         self.is_up = True
         self.now = 1000.0
@@ -33,7 +39,10 @@ class Engine(httpx.BaseTransport):
             assert "container-training.service=s" in request.url.params["filters"]
             answer = [{"Id": name, "State": state, "Created": 990} for name, state in self.containers.items()]
         elif path.endswith("/json"):
-            answer = {"State": {"OOMKilled": path.split("/")[2] == "full"}}
+            answer = {
+                "State": {"OOMKilled": path.split("/")[2] == "full"},
+                "Config": {"Env": self.environment},
+            }
         return httpx.Response(200, json=answer)
 
 
@@ -68,6 +77,38 @@ def test_use_is_sampled_less_often_the_older_a_container_is() -> None:
     local.facts()
     engine.now += 5.0
     assert local.facts().usage["runs"].age_seconds == 5.0
+
+
+def test_a_container_with_gpus_has_their_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = Engine()
+    engine.containers = {"trains": "running"}
+    engine.environment = ["PATH=/bin", "DOCKER_RESOURCE_NVIDIA-GPU=GPU-1,GPU-2"]
+    read: list[Sequence[str]] = []
+
+    def play(self: GpuMeter, names: Sequence[str]) -> GpuUse | None:
+        read.append(names)
+        return GpuUse(gpus=1.5, memory_bytes=7) if len(read) == 1 else None
+
+    monkeypatch.setattr(GpuMeter, "read", play)
+    local = reader(engine)
+
+    used = local.facts().usage["trains"]
+    assert (used.cpu_seconds, used.gpus, used.gpu_memory_bytes) == (3.0, 1.5, 7)
+    assert facts_of(SyncRequest(node="n", uses=uses_of(local.facts()))).usage["trains"] == used
+    engine.now += 2.0
+    # The driver does not tell any more.
+    used = local.facts().usage["trains"]
+    assert (used.cpu_seconds, used.gpus, used.gpu_memory_bytes) == (3.0, None, None)
+    assert read == [("GPU-1", "GPU-2")] * 2
+    assert engine.asked.count("/containers/trains/json") == 1
+
+
+def test_a_container_without_gpus_asks_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = Engine()
+    engine.containers = {"runs": "running"}
+    monkeypatch.setattr(GpuMeter, "read", lambda *_: 1 / 0)
+
+    assert reader(engine).facts().usage["runs"].gpus is None
 
 
 def test_an_engine_that_is_away_costs_nothing_but_the_facts() -> None:
