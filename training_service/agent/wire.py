@@ -1,6 +1,10 @@
 """
 The protocol between the service and the agents of machines: ``POST /agent/v1/...``, JSON.
 
+The two may be of neighbouring versions, as agents are updated one after the other, and a service may be put
+back. So a field that the other side does not know is left out by it, and each new field has a default that
+means that nothing was said.
+
 An agent asks what it is to read (``SyncRequest``), what is stored of a stream (``KnownRequest``), and posts
 reports (``StoreRequest``). For the metadata endpoint it asks who a container is (``IdentityRequest``), and
 for tokens of its account (``TokenRequest``). Every request may be repeated.
@@ -10,7 +14,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from training_api.job.tuning.metric_file import KNOWN_REPORTS
 from training_api.wire import Double, Int64, WireModel
@@ -28,7 +32,13 @@ _MAX_LISTED = 5000
 _Name = Annotated[str, Field(max_length=128)]
 
 
-class StreamRef(WireModel):
+class _Message(WireModel):
+    """What either side says; unknown fields are those of a newer version, and are left out."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class StreamRef(_Message):
     """Names a stream: see ``StreamName``."""
 
     job_uid: _Name
@@ -42,14 +52,14 @@ class StreamOrder(StreamRef):
     has_ended: bool = False
 
 
-class ContainerEnd(WireModel):
+class ContainerEnd(_Message):
     """How a container ended."""
 
     container_id: _Name
     out_of_memory: bool
 
 
-class ContainerUse(WireModel):
+class ContainerUse(_Message):
     """What a running container uses: see ``Usage``."""
 
     container_id: _Name
@@ -60,14 +70,14 @@ class ContainerUse(WireModel):
     gpu_memory_bytes: Int64 | None = None
 
 
-class ContainerDisk(WireModel):
+class ContainerDisk(_Message):
     """What a running container has written to its root."""
 
     container_id: _Name
     bytes: Int64
 
 
-class SyncRequest(WireModel):
+class SyncRequest(_Message):
     """
     What an agent has, and what it knows.
 
@@ -93,7 +103,7 @@ class SyncRequest(WireModel):
     disks: list[ContainerDisk] = Field([], max_length=_MAX_LISTED)
 
 
-class SyncResponse(WireModel):
+class SyncResponse(_Message):
     """
     What an agent is to do.
 
@@ -106,7 +116,7 @@ class SyncResponse(WireModel):
     remove: list[str] = []
 
 
-class ReportRow(WireModel):
+class ReportRow(_Message):
     """A report and its place; short names, as there are thousands."""
 
     n: Int64
@@ -116,35 +126,35 @@ class ReportRow(WireModel):
     us: Int64
 
 
-class KnownRequest(WireModel):
+class KnownRequest(_Message):
     """Asks what is stored of a stream."""
 
     node: _Name
     stream: StreamRef
 
 
-class KnownResponse(WireModel):
+class KnownResponse(_Message):
     """The newest stored reports, oldest first, and the place of the next."""
 
     newest: list[ReportRow] = Field([], max_length=KNOWN_REPORTS)
     next_sequence: Int64 = 0
 
 
-class StreamReports(WireModel):
+class StreamReports(_Message):
     """Reports of one stream, in their order."""
 
     stream: StreamRef
     reports: list[ReportRow] = Field([], max_length=MAX_BATCH_REPORTS)
 
 
-class StreamWarning(WireModel):
+class StreamWarning(_Message):
     """A line for the log of a stream's job."""
 
     stream: StreamRef
     message: Annotated[str, Field(max_length=MAX_WARNING_LENGTH)]
 
 
-class StoreRequest(WireModel):
+class StoreRequest(_Message):
     """Reports and warnings of a machine."""
 
     node: _Name
@@ -152,7 +162,7 @@ class StoreRequest(WireModel):
     warnings: list[StreamWarning] = Field([], max_length=100)
 
 
-class StoreResponse(WireModel):
+class StoreResponse(_Message):
     """
     What is stored for good.
 
@@ -163,14 +173,14 @@ class StoreResponse(WireModel):
     stored: list[int]
 
 
-class IdentityRequest(WireModel):
+class IdentityRequest(_Message):
     """Asks who a container is that runs on the agent's machine."""
 
     node: _Name
     container_id: _Name
 
 
-class IdentityResponse(WireModel):
+class IdentityResponse(_Message):
     """Who it is: see ``JobIdentity``."""
 
     project: str
@@ -192,7 +202,7 @@ class TokenRequest(IdentityRequest):
     audience: str | None = None
 
 
-class TokenResponse(WireModel):
+class TokenResponse(_Message):
     """
     A token.
 

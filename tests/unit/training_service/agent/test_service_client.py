@@ -20,10 +20,10 @@ ADDRESS = IPv4Address("127.0.0.1")
 
 
 class Answer(BaseHTTPRequestHandler):
-    """A service without orders."""
+    """A service without orders, of a newer version than the agent."""
 
     def do_POST(self) -> None:
-        body = b'{"version": "1", "streams": [], "remove": []}'
+        body = b'{"version": "1", "streams": [], "remove": [], "newer": {"any": ["thing"]}}'
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()

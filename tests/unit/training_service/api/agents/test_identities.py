@@ -76,7 +76,7 @@ def test_why_an_audience_gets_no_token_is_an_answer(client: TestClient) -> None:
         ("n2", {"node": "n2"}, 404),
         ("n1", {"containerId": "other"}, 404),
         ("silent", {"node": "silent"}, 503),
-        ("n1", {"more": 1}, 400),
+        ("n1", {"containerId": 1}, 400),
         # An agent gets no tokens for jobs on another machine.
         ("n2", {}, 403),
     ],

@@ -83,12 +83,25 @@ def test_a_repeated_post_is_stored_once(bench: Bench) -> None:
     assert known == {"newest": [ROW], "nextSequence": "1"}
 
 
-@pytest.mark.parametrize("changes", [{"tag": ""}, {"us": "-1"}, {"n": "one"}, {"more": 1}])
+@pytest.mark.parametrize("changes", [{"tag": ""}, {"us": "-1"}, {"n": "one"}])
 def test_a_row_that_is_no_report_is_refused(bench: Bench, changes: dict[str, object]) -> None:
     asked = {"node": "node", "streams": [{"stream": REF, "reports": [ROW | changes]}]}
 
     assert bench.client.post(STORE, json=asked, headers=AGENT).status_code == 400
     assert bench.store.newest("job", "0.0", 10) == []
+
+
+@pytest.mark.parametrize("more", [{}, {"newer": {"any": ["thing"]}}], ids=["an older agent", "a newer one"])
+def test_agents_of_neighbouring_versions_are_understood(bench: Bench, more: dict[str, object]) -> None:
+    """The first agents said no more than this; a newer one says more of each thing."""
+    used = {"containerId": "c", "cpuSeconds": 1, "memoryBytes": "2", "ageSeconds": 0} | more
+    asked = {"node": "node", "opened": [REF | more], "uses": [used], **more}
+
+    answer = bench.client.post(SYNC, json=asked, headers=AGENT)
+    assert answer.status_code == 200
+    assert answer.json()["streams"] == [REF | {"hasEnded": False}]
+    rows = {"node": "node", "streams": [{"stream": REF | more, "reports": [ROW | more]}]} | more
+    assert bench.client.post(STORE, json=rows, headers=AGENT).json() == {"stored": [1]}
 
 
 def test_another_machine_is_told_nothing_and_stores_nothing(bench: Bench) -> None:
