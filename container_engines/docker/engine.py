@@ -186,7 +186,7 @@ class DockerEngine(Engine):
     def observe(self) -> EngineView:
         driver = self._driver
         # The network that jobs share, and the container that sets the rules, are no job's.
-        containers, networks = driver.containers(self._own, JOB_UID), driver.networks(self._own, JOB_UID)
+        containers, networks = driver.containers(self._own, JOB_UID), self._networks.of_jobs(driver)
         self._networks.count(containers)
         replicas = tuple(observed for item in containers if (observed := self._observe_one(item)) is not None)
         self._inspected = {each.container_id: each for each in replicas if _is_settled(each)}

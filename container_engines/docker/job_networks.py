@@ -12,7 +12,7 @@ from container_engines.base import ReplicaLaunch
 from container_engines.docker.driver import DEFAULT_NETWORK, DockerDriver
 from container_engines.docker.packet_filter import PacketFilter, start_of
 from container_engines.egress import mark_of
-from container_engines.labels import SERVICE, job_labels
+from container_engines.labels import JOB_UID, SERVICE, job_labels
 from training_api.errors import EngineError, EngineUnavailable
 
 #: Interfaces of one bridge [Linux: BR_MAX_PORTS, of which port 0 is never used].
@@ -43,6 +43,8 @@ class JobNetworks:
         self._shared = f"ct-shared-{mark_of(service_id)}"
         self._lock = threading.Lock()
         self._is_refused = False
+        #: Whether jobs may have networks of their own, including what an earlier service left.
+        self._are_there = True
         self._room = 0
         self._sharing = 0
 
@@ -56,7 +58,7 @@ class JobNetworks:
 
         :raises EngineError: they cannot be had.
         """
-        self._is_refused = False
+        self._is_refused, self._are_there = False, True
         if self._filter:
             self._filter.renew()
             self._filter.ensure(start_of(driver.network_ids(DEFAULT_NETWORK)))
@@ -74,8 +76,30 @@ class JobNetworks:
             if launch.is_alone and self._has_shared(driver, is_there=self._shared in found):
                 return self._shared
             bridge = self._filter.bridge_of(launch.job_uid) if self._filter else ""
-            driver.make_network(own, job_labels(self._service_id, launch), bridge)
+            try:
+                driver.make_network(own, job_labels(self._service_id, launch), bridge)
+            finally:
+                self._are_there = True
             return own
+
+    def of_jobs(self, driver: DockerDriver) -> list[dict[str, Any]]:
+        """
+        Return the networks of single jobs, as the engine lists them.
+
+        It is not asked while there can be none.
+        """
+        if not self._are_there:
+            return []
+        # One that is made while the engine lists them sets it again.
+        self._are_there = False
+        try:
+            found = driver.networks(f"{SERVICE}={self._service_id}", JOB_UID)
+        except EngineError:
+            self._are_there = True
+            raise
+        if found:
+            self._are_there = True
+        return found
 
     def count(self, containers: Iterable[Mapping[str, Any]]) -> None:
         """Note how many of the service's ``containers``, as the engine lists them, share a network."""

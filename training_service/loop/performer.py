@@ -259,6 +259,15 @@ class Actions:
             zip((r.replica for r in job.spec.replicas), grants(job.spec.replicas, capacity), strict=True)
         )
 
+        # Before the start: whoever sees that the job runs finds nothing left to do for it.
+        if job.uid not in self._told:
+            for message in (
+                *scaled_down_messages(replicas, granted, dialect.task_name),
+                *without_gpus_message(replicas, granted, dialect.task_name),
+            ):
+                self._store.note(job, message, Severity.WARNING)
+            self._told.add(job.uid)
+
         def start_one(spec: ReplicaSpec) -> EngineError | None:
             size, machine = granted[spec.replica], start.machines.get(spec.replica, "")
             return self._start_one(job, spec, size, machine, capacity.reserved(size))
@@ -272,13 +281,6 @@ class Actions:
             name = dialect.replica_name(who)
             self._put_off(job, StartReplicas, error, asked_at, f"The replica {name} could not start")
             return
-        if job.uid not in self._told:
-            for message in (
-                *scaled_down_messages(replicas, granted, dialect.task_name),
-                *without_gpus_message(replicas, granted, dialect.task_name),
-            ):
-                self._store.note(job, message, Severity.WARNING)
-        self._told.discard(job.uid)
         if final:
             messages = (
                 f"The replica {dialect.replica_name(who)} could not start: {error}"
@@ -290,8 +292,8 @@ class Actions:
         self._refusals.forget(job.uid, StartReplicas)
         if refused:
             # The replicas that have started are seen on the engine.
-            self._told.add(job.uid)
             raise next(iter(refused.values()))
+        self._told.discard(job.uid)
         if job.attempts.pending:
             self._store.record_attempts(job, job.attempts.started(spec.replica for spec in replicas))
 

@@ -118,3 +118,32 @@ def test_a_job_for_which_the_shared_network_has_no_address_has_its_own(
     again = JobNetworks("service", None)
     again.count(rows[:81])
     assert again.ensure(driver, alone("4")) == "ct-4"
+
+
+def test_the_engine_lists_networks_of_jobs_only_while_there_may_be_some(
+    docker: FakeDocker, driver: DockerDriver, networks: JobNetworks
+) -> None:
+    def listed() -> tuple[list[str], bool]:
+        before = docker.requests.count("GET networks")
+        names = [each["Name"] for each in networks.of_jobs(driver)]
+        return names, docker.requests.count("GET networks") > before
+
+    assert listed() == ([], True)  # an earlier service may have left one
+    networks.ensure(driver, alone("1"))
+    assert listed() == ([], False)
+
+    networks.ensure(driver, replace(alone("2"), is_alone=False))
+    assert listed() == listed() == (["ct-2"], True)
+    driver.remove_all(f"{SERVICE}=service", f"{JOB_UID}=2")
+    assert [listed(), listed()] == [([], True), ([], False)]
+
+    docker.refusals["POST networks/create"] = (500, "made, but the answer was lost")
+    with pytest.raises(EngineBusy):
+        networks.ensure(driver, replace(alone("3"), is_alone=False))
+    assert listed() == ([], True)
+
+    networks.confine(driver)
+    docker.refusals["GET networks"] = (500, "busy")
+    for _ in range(2):
+        with pytest.raises(EngineBusy):
+            networks.of_jobs(driver)
