@@ -184,7 +184,9 @@ class Campaign:
                     return case
                 if not case.has_missed(self._view):
                     break
-        self._is_stuck = not case.has_missed(self._view)
+        was_stuck, self._is_stuck = self._is_stuck, not case.has_missed(self._view)
+        if self._is_stuck and not was_stuck:
+            case.tell_where_it_hangs(self._view)
         raise _NotThere(case.describe(self._view))
 
     async def _is_brought_there(self, case: Case) -> bool:

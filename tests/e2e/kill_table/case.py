@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from dataclasses import dataclass, field
 
 import psutil
@@ -220,6 +222,13 @@ class Case:
         assert worker is not None
         for process in (worker, task):
             process.kill()
+
+    def tell_where_it_hangs(self, view: View) -> None:
+        """Have its running tasks write the stacks of their threads to their logs."""
+        for (run_id, _), seen in view.tasks.items():
+            if run_id == self.name and seen.state == "running" and not self._is_gone(seen):
+                assert seen.pid is not None
+                os.kill(seen.pid, signal.SIGUSR2)
 
     def describe(self, view: View) -> str:
         """Return what is so now, for a message."""

@@ -6,7 +6,9 @@ A phase's task is kept in its phase by the part that it works on.
 
 from __future__ import annotations
 
+import faulthandler
 import os
+import signal
 from datetime import timedelta
 from typing import Any
 
@@ -16,6 +18,9 @@ from container_training.operators.image import BuildImageOperator, PushImageOper
 from container_training.operators.results import CollectTrainingResultsOperator
 from container_training.operators.training import SubmitTrainingJobOperator
 from container_training.sensors.training import TrainingJobSensor
+
+# A task that hangs is asked where, by case.py; its log has the answer.
+faulthandler.register(signal.SIGUSR2, file=2)
 
 LIMITS = {
     "": (None, None),
