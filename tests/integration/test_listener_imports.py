@@ -32,6 +32,31 @@ while time.monotonic() < until:
     time.sleep(0.03)
 print([status for child in children if (status := os.waitpid(child, 0)[1])])
 """
+#: A thread reads a connection while a child is forked, which reads one, too; the alarm ends one that waits.
+FORKS_DURING_A_READ = """
+import os, signal, sys, threading
+from container_training.hooks.training import TrainingHook
+
+is_reading, may_end = threading.Event(), threading.Event()
+
+
+def read(self, conn_id):
+    is_reading.set()
+    may_end.wait()
+
+
+TrainingHook.get_connection = read
+threading.Thread(target=lambda: TrainingHook()._connection).start()
+is_reading.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(int(sys.argv[1]))
+    TrainingHook.get_connection = lambda self, conn_id: None
+    TrainingHook()._connection
+    os._exit(0)
+print(os.waitpid(child, 0)[1])
+may_end.set()
+"""
 #: Prints the modules that a thread imports while a fork would not wait for it.
 CANCELS_A_JOB = """
 import json, sys, threading
@@ -102,6 +127,13 @@ def test_a_worker_that_the_scheduler_forks_meanwhile_can_import_what_a_task_need
     done = run(FORKS_MEANWHILE, str(int(scaled(20))))
 
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_worker_that_is_forked_while_a_connection_is_read_can_read_its_own() -> None:
+    """The lock of ``functools.cached_property`` (until 3.11) is one for all instances."""
+    done = run(FORKS_DURING_A_READ, str(int(scaled(20))))
+
+    assert done.stdout.splitlines()[-1] == "0"
 
 
 @pytest.mark.parametrize("path", ["", "/vertex"])

@@ -28,6 +28,7 @@ HOUSES: dict[str, tuple[Path, frozenset[str]]] = {
 #: Rooms, lowest first. A module may import from its own room and from those before it.
 #: A module belongs to the room with the longest name that is a prefix of its own.
 ROOMS: tuple[str, ...] = (
+    "training_api.cached",
     "training_api.version",
     "training_api.causes",
     "training_api.errors",

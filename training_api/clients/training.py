@@ -7,12 +7,12 @@ A client does one request a call and never retries by itself: whoever waits know
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any
 from urllib.parse import quote
 
 import httpx
 
+from training_api.cached import cached_property
 from training_api.clients.api_answers import read_answer, read_model
 from training_api.clients.backend import NO_OPTIONS, Capabilities
 from training_api.clients.http_session import AsyncHttpSession

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from container_training.hooks.closing import ClosingHook
 from container_training.hooks.storage import StorageHook
 from container_training.work.images.cloud_build import OWN_TAG, CloudBuild
 from container_training.work.object_store import ObjectStore
+from training_api.cached import cached_property
 from training_api.errors import (
     BuildFailed,
     EngineBusy,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
 from container_training.hooks.closing import ClosingHook
 from container_training.hooks.google_token import GoogleToken, words
+from training_api.cached import cached_property
 from training_api.errors import (
     AccessDenied,
     EngineUnavailable,

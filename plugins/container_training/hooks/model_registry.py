@@ -6,8 +6,6 @@ MLflow follows it if a connection names a server.
 
 from __future__ import annotations
 
-from functools import cached_property
-
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
 
@@ -18,6 +16,7 @@ from container_training.work.models.data_snapshots import SnapshotStore
 from container_training.work.models.mlflow_registry import MlflowRegistry
 from container_training.work.models.registry import ModelRegistry
 from container_training.work.object_store import ObjectStore, require_uri
+from training_api.cached import cached_property
 
 
 class ModelRegistryHook(ClosingHook):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import httpx
@@ -15,6 +14,7 @@ from container_training.hooks.importing import importing
 from container_training.hooks.service_address import bearer_headers, network_of
 from container_training.hooks.storage import StorageHook
 from container_training.hooks.training import TrainingHook
+from training_api.cached import cached_property
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection

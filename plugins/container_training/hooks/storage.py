@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from functools import cached_property
 
 from container_training.hooks.closing import ClosingHook
 from container_training.work.object_store import ObjectStore
+from training_api.cached import cached_property
 
 
 class StorageHook(ClosingHook):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from urllib.parse import quote
 
@@ -17,6 +16,7 @@ from container_training.hooks.service_address import prices_of
 from container_training.work.job_buckets import JobBuckets
 from container_training.work.job_pages import Dashboard, JobPages, JobPlace
 from container_training.work.template_values import is_unset
+from training_api.cached import cached_property
 from training_api.clients.backend import NO_OPTIONS, AsyncTrainingBackend, TrainingBackend
 from training_api.clients.log_cursor import job_log_filter
 from training_api.clients.patience import patiently

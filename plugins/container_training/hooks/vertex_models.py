@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from concurrent.futures import TimeoutError as OperationTimeout
 from contextlib import contextmanager
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseHook
 
 from container_training.hooks.storage import StorageHook
 from container_training.work.submission.job_request import DEFAULT_REGION
+from training_api.cached import cached_property
 from training_api.errors import AccessDenied, InvalidArgument, RegistryMirrorFailed
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import NEVER_EXPIRE  # type: ignore[attr-defined]  # the stub lacks it
@@ -23,6 +22,7 @@ from container_training.work.submission.content import (
     images_without_digest,
 )
 from container_training.work.submission.earlier_jobs import EarlierJobs, data_versions
+from training_api.cached import cached_property
 from training_api.dialects.ml_v1.resources import Job, TrainingInput
 from training_api.errors import TrainingError
 

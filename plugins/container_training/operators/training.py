@@ -7,7 +7,6 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import timedelta
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
 
 from airflow.sdk import NEVER_EXPIRE, conf  # type: ignore[attr-defined]  # the stub lacks it
@@ -27,6 +26,7 @@ from container_training.runtime.triggerer import is_deferrable
 from container_training.work.results.job_report import JobReport
 from container_training.work.submission.job_attempt import for_attempt
 from container_training.work.template_values import connections, flag, mapping
+from training_api.cached import cached_property
 from training_api.dialects.ml_v1.cost import parse_max_cost
 from training_api.dialects.ml_v1.intent import (
     INTENT_KEY,

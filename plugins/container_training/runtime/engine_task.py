@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING, Unpack
 
 from container_training.hooks.image import ImageHook
 from container_training.runtime.supervision import WorkerWatch
 from container_training.runtime.task_arguments import OperatorArguments, TypedTask
+from training_api.cached import cached_property
 
 if TYPE_CHECKING:
     from container_training.work.images.engine import Cancellation

@@ -6,7 +6,6 @@ import inspect
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
 
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
@@ -39,6 +38,7 @@ from container_training.work.waiting.job_watch import (
     place_of,
     poll_timeout,
 )
+from training_api.cached import cached_property
 from training_api.dialects.ml_v1.cost import Meter, parse_max_cost
 from training_api.dialects.ml_v1.intent import owner_within, why_left_alone
 from training_api.dialects.ml_v1.resources import Job
