@@ -184,7 +184,7 @@ def service(
             "the service has removed what its jobs have left",
         )
     finally:
-        service.end()
+        service.kill()
 
 
 @pytest.mark.proves("limits of what jobs reach", on="one machine")

@@ -27,6 +27,7 @@ import re
 import secrets
 import shutil
 import tempfile
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -66,6 +67,8 @@ class Run:
         self.folder = state / run_id
         #: Tells the processes of one run apart.
         self.member = secrets.token_hex(3)
+        #: The values of the labels that are this process's own, by the label's name.
+        self.owned: dict[str, set[str]] = defaultdict(set)
         self._ports: set[int] = set()
         self._lock = _join(self.folder)
         self._pid = os.getpid()
@@ -111,6 +114,7 @@ class Run:
 
     def own_label(self, name: str, value: str) -> None:
         """Note that what carries this label on the engine belongs to the run."""
+        self.owned[name].add(value)
         with (self.folder / "labels").open("a", encoding="utf-8") as file:
             file.write(f"{name}={value}\n")
 

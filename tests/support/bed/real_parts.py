@@ -14,6 +14,7 @@ import os
 import signal
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,12 @@ import docker
 import pytest
 from docker.utils import kwargs_from_env
 
-from container_engines.labels import SERVICE
+from container_engines.labels import JOB_UID, SERVICE
 from local_stack.parts.base_image import BaseImage
 from local_stack.people.credentials import developers_header, registry_login
 from local_stack.settings import PORTS, REPOSITORY_ROOT, AirflowDatabase, Part, StackSettings
 from local_stack.stack import LocalStack
-from tests.support.bed.service_process import remove_shared_network, service_id_of
+from tests.support.bed.service_process import service_id_of
 from tests.support.dead_runs import clean_up_after_dead_runs
 from tests.support.kept_logs import logs_in
 from tests.support.ports import reserve_port
@@ -44,7 +45,17 @@ def engine_client() -> Iterator[docker.APIClient]:
     client = docker.APIClient(**kwargs_from_env())
     clean_up_after_dead_runs(client)
     yield client
+    _remove_shared_networks(client)
     client.close()
+
+
+def _remove_shared_networks(client: docker.APIClient) -> None:
+    """Remove the networks that jobs of this process's services shared: an engine has few."""
+    for service_id in current_run().owned[SERVICE]:
+        for network in client.networks(filters={"label": f"{SERVICE}={service_id}"}):
+            if JOB_UID not in network["Labels"]:
+                with suppress(docker.errors.APIError):  # the job of a failed test is still in it
+                    client.remove_network(network["Id"])
 
 
 @pytest.fixture(scope="session")
@@ -95,13 +106,11 @@ def stack(
     )
     with LocalStack(settings) as stack, logs_in(settings.log_dir, "the session's stack"):
         stack.up([Part.ENGINE, Part.REGISTRY, Part.OBJECT_STORE, Part.TRAINING])
-        service_id = service_id_of(f"sqlite:///{stack.settings.key_dir / 'jobs.db'}")
-        current_run().own_label(SERVICE, service_id)
+        current_run().own_label(SERVICE, service_id_of(f"sqlite:///{stack.settings.key_dir / 'jobs.db'}"))
         yield stack
         # Jobs outlive their service on purpose; those of a test that failed must not outlive the tests.
         with TrainingClient(stack.settings.training_url, PROJECT) as client:
             end_all_jobs(client)
-    remove_shared_network(service_id)
 
 
 def preloaded(*modules: str) -> dict[str, str]:

@@ -7,14 +7,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
-import docker
 import sqlalchemy as sa
-from docker.utils import kwargs_from_env
 
-from container_engines.labels import JOB_UID, SERVICE
+from container_engines.labels import SERVICE
 from tests.support.ports import reserve_port
 from tests.support.run_id import current_run
 from tests.support.waiting import wait_until
@@ -108,24 +106,11 @@ class ServiceProcess:
         self._process.send_signal(signal_number)
         self._process.wait(seconds)
 
-    def end(self) -> None:
-        """End it for good, and remove the network that its jobs shared."""
-        self.kill()
-        remove_shared_network(self.service_id)
-
     def kill(self) -> None:
         """End it with SIGKILL; does nothing if it does not run."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
-
-
-def remove_shared_network(service_id: str) -> None:
-    """Remove the network that jobs shared: an engine has addresses for about thirty."""
-    with closing(docker.APIClient(**kwargs_from_env())) as engine:
-        for network in engine.networks(filters={"label": f"{SERVICE}={service_id}"}):
-            if JOB_UID not in network["Labels"]:
-                engine.remove_network(network["Id"])
 
 
 def service_id_of(database_url: str) -> str:
