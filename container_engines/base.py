@@ -239,7 +239,7 @@ class Engine(ABC):
         return None
 
     def shares_network(self) -> bool:
-        """Whether a replica that ``is_alone`` needs no network of its own."""
+        """Whether replicas that are alone in their jobs share one network."""
         return False
 
     def max_job_replicas(self) -> int | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from contextlib import closing
 from statistics import median
+from typing import Any
 
 from benchmarks.report import Figure
 from benchmarks.support.bench_jobs import has_ended, new_job, submit, wait_until
@@ -17,7 +18,7 @@ from benchmarks.support.three_machines import ThreeMachines
 from container_engines.labels import JOB_UID
 from tests.support.bed.machines import Node
 from training_api.clients.training import TrainingClient
-from training_api.dialects.ml_v1.resources import Job
+from training_api.dialects.ml_v1.resources import ReplicaConfig
 
 _ALONE, _PAIRS = 8, 4
 _WAITS = ["python3", "-c", "import time; time.sleep(3600)"]
@@ -59,16 +60,17 @@ def measure(machines: ThreeMachines) -> list[Figure]:
 
 
 def _submit(client: TrainingClient, image: str, workers: int) -> str:
-    job: Job = new_job(image, _WAITS, scale_tier="CUSTOM", master_type="n1-standard-4")
-    given = job.training_input
-    if workers and given:
-        pool = {
-            "worker_type": "n1-standard-4",
-            "worker_count": workers,
-            "worker_config": given.master_config,
-        }
-        job = job.model_copy(update={"training_input": given.model_copy(update=pool)})
-    return submit(client, job)
+    pool: dict[str, Any] = {
+        "worker_type": "n1-standard-4",
+        "worker_count": workers,
+        "worker_config": ReplicaConfig(image_uri=image, container_command=_WAITS),
+    }
+    machines: dict[str, Any] = {
+        "scale_tier": "CUSTOM",
+        "master_type": "n1-standard-4",
+        **(pool if workers else {}),
+    }
+    return submit(client, new_job(image, _WAITS, **machines))
 
 
 def _until_running(machines: ThreeMachines, count: int) -> set[_Replica]:
@@ -89,10 +91,9 @@ def _times_again(
         now = time.perf_counter() - started
         if now > _PATIENCE_SECONDS:
             raise RuntimeError(f"{len(lost) - len(times)} replicas do not run again after {now:.0f} s")
-        for machine, *replica in machines.by_hand.running(JOB_UID):
-            name = (replica[0], replica[1])
-            if machine != victim and name in lost:
-                times.setdefault(name, now)
+        for machine, job, host in machines.by_hand.running(JOB_UID):
+            if machine != victim and (job, host) in lost:
+                times.setdefault((job, host), now)
         time.sleep(_POLL_SECONDS)
     return list(times.values())
 

@@ -123,7 +123,7 @@ class DockerEngine(Engine):
         return networks_left(driver.info(), driver.networks(), self._service_id)
 
     def shares_network(self) -> bool:
-        return self._networks.is_shared_by(self._driver)
+        return self._networks.can_share(self._driver)
 
     def max_job_replicas(self) -> int | None:
         return self._connection.kind.most_replicas

@@ -28,11 +28,11 @@ class JobNetworks:
     """
     Makes the networks of one service's jobs; safe for threads.
 
-    A job of several replicas has a network of its own, in which they find each other. A replica that is
-    alone joins a network that all such replicas share, and that is closed inside. Otherwise each job would
-    wait for a new network, and by default an engine has addresses for about thirty.
+    A job of several replicas gets a network, in which they reach each other by name. Jobs of one replica share
+    a network that keeps its containers apart. A network for each of them would delay its start, and an engine
+    has addresses for about thirty by default.
 
-    The shared network stays when the service ends, as its replicas go on.
+    The shared network stays when the service ends, because jobs go on.
 
     :param packet_filter: the rules for all of these networks; ``None``: there are none.
     """
@@ -43,13 +43,13 @@ class JobNetworks:
         self._shared = f"ct-shared-{mark_of(service_id)}"
         self._lock = threading.Lock()
         self._is_refused = False
-        #: Whether jobs may have networks of their own, including what an earlier service left.
-        self._are_there = True
+        #: Whether there may be networks of single jobs, including those that an earlier service left.
+        self._may_exist = True
         self._room = 0
         self._sharing = 0
 
-    def is_shared_by(self, driver: DockerDriver) -> bool:
-        """Whether replicas that are alone need no network of their own."""
+    def can_share(self, driver: DockerDriver) -> bool:
+        """Whether jobs of one replica share a network."""
         return driver.kind.closes_networks and not self._is_refused
 
     def confine(self, driver: DockerDriver) -> None:
@@ -58,7 +58,7 @@ class JobNetworks:
 
         :raises EngineError: they cannot be had.
         """
-        self._is_refused, self._are_there = False, True
+        self._is_refused, self._may_exist = False, True
         if self._filter:
             self._filter.renew()
             self._filter.ensure(start_of(driver.network_ids(DEFAULT_NETWORK)))
@@ -70,7 +70,7 @@ class JobNetworks:
             found = driver.network_ids(own, self._shared, DEFAULT_NETWORK)
             if self._filter:
                 self._filter.ensure(start_of(found))
-            # A job of before stays in the network that it has.
+            # A job that an older version started keeps its network.
             if own in found:
                 return own
             if launch.is_alone and self._has_shared(driver, is_there=self._shared in found):
@@ -79,7 +79,7 @@ class JobNetworks:
             try:
                 driver.make_network(own, job_labels(self._service_id, launch), bridge)
             finally:
-                self._are_there = True
+                self._may_exist = True
             return own
 
     def of_jobs(self, driver: DockerDriver) -> list[dict[str, Any]]:
@@ -88,17 +88,17 @@ class JobNetworks:
 
         It is not asked while there can be none.
         """
-        if not self._are_there:
+        if not self._may_exist:
             return []
         # One that is made while the engine lists them sets it again.
-        self._are_there = False
+        self._may_exist = False
         try:
             found = driver.networks(f"{SERVICE}={self._service_id}", JOB_UID)
         except EngineError:
-            self._are_there = True
+            self._may_exist = True
             raise
         if found:
-            self._are_there = True
+            self._may_exist = True
         return found
 
     def count(self, containers: Iterable[Mapping[str, Any]]) -> None:
@@ -107,7 +107,7 @@ class JobNetworks:
 
     def _has_shared(self, driver: DockerDriver, *, is_there: bool) -> bool:
         """Make the shared network unless ``is_there``; tell whether one more replica can join it."""
-        if not self.is_shared_by(driver):
+        if not self.can_share(driver):
             return False
         if not is_there:
             bridge = self._filter.shared_bridge if self._filter else ""
@@ -116,7 +116,7 @@ class JobNetworks:
             except EngineUnavailable:
                 raise
             except EngineError as error:
-                logger.warning("each job gets a network of its own", reason=str(error))
+                logger.warning("jobs of one replica cannot share a network; each gets one", reason=str(error))
                 self._is_refused = True
                 return False
         if not is_there or not self._room:

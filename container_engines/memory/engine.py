@@ -93,7 +93,7 @@ class MemoryEngine(Engine):
     Has the images given to ``add_image``; containers run as their image's ``Behaviour`` says.
 
     :param networks: how many job networks it can have; ``None``: any number.
-    :param shares_network: replicas that are alone need none.
+    :param shares_network: whether replicas that are alone in their jobs share one network.
     """
 
     def __init__(

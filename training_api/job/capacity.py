@@ -31,7 +31,7 @@ class Capacity:
     :param total: what all containers together may have; its GPUs are never promised twice.
     :param replicas: how many containers there may be; 0: any number.
     :param networks: how many jobs may have a network at the same time; 0: any number.
-    :param shares_network: whether a job of one replica needs no network of its own.
+    :param shares_network: whether all jobs of one replica share one network.
     :param job_replicas: how many containers one job may have, as its network has addresses; 0: any number.
     :param machines: the room of each machine, by the engine's id; empty: there is one, without an id.
     :param overcommit: how many times over ``total`` is there.

@@ -259,7 +259,7 @@ class Actions:
             zip((r.replica for r in job.spec.replicas), grants(job.spec.replicas, capacity), strict=True)
         )
 
-        # Before the start: whoever sees that the job runs finds nothing left to do for it.
+        # Written before the start, so that the next step of the loop can move a job that runs.
         if job.uid not in self._told:
             for message in (
                 *scaled_down_messages(replicas, granted, dialect.task_name),

@@ -82,8 +82,8 @@ def test_podman_closes_no_network_so_each_job_has_its_own(
     podman = DockerDriver(driver.client, PODMAN)
 
     assert networks.ensure(podman, alone("1")) == "ct-1"
-    assert not networks.is_shared_by(podman)
-    assert networks.is_shared_by(driver)
+    assert not networks.can_share(podman)
+    assert networks.can_share(driver)
 
 
 def test_where_the_machine_cannot_close_a_network_each_job_has_its_own(
@@ -95,7 +95,7 @@ def test_where_the_machine_cannot_close_a_network_each_job_has_its_own(
     del docker.refusals["POST networks/create"]
 
     assert networks.ensure(driver, alone("1")) == "ct-1"
-    assert not networks.is_shared_by(driver)
+    assert not networks.can_share(driver)
 
     networks.confine(driver)  # tries again
     assert networks.ensure(driver, alone("2")) == SHARED
