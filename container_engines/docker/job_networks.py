@@ -28,9 +28,9 @@ class JobNetworks:
     """
     Makes the networks of one service's jobs; safe for threads.
 
-    A job of several replicas gets a network, in which they reach each other by name. Jobs of one replica share
-    a network that keeps its containers apart. A network for each of them would delay its start, and an engine
-    has addresses for about thirty by default.
+    A job of several replicas gets a network, in which they reach each other by name. Jobs of one replica
+    share a network that keeps its containers apart. A network for each of them would delay its start, and an
+    engine has addresses for about thirty by default.
 
     The shared network stays when the service ends, because jobs go on.
 

@@ -11,10 +11,10 @@ import ssl
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cached_property
 
 import httpx
 
+from training_api.cached import cached_property
 from training_api.errors import ImageAccessDenied, ImageNotFound, RegistryUnavailable
 from training_api.iam.grants import Grant
 from training_api.iam.registry_resources import PolicyResource

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import tarfile
-from functools import cached_property
+from functools import cached_property  # noqa: TID251  # no process here is forked
 from pathlib import Path
 
 import docker

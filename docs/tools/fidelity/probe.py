@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
 from typing import Any
 
 from docs.tools.fidelity.note import Sample
+from training_api.cached import cached_property
 
 #: A field that is refused, and why; no field: the request as a whole cannot be read.
 Refusal = tuple[str, str]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import ClassVar
 
 from container_training.hooks.closing import ClosingHook
+from training_api.cached import cached_property
 
 
 class Client:
