@@ -14,7 +14,7 @@ from training_api.states import JobState
 class ResultModel(BaseModel):
     """Immutable, strict about unknown fields, JSON-able by ``model_dump(mode="json")``."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class StateSeconds(ResultModel):

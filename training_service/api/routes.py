@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
+from training_api.wire import WireModel
+
 _Endpoint = TypeVar("_Endpoint", bound=Callable[..., Any])
 
 
@@ -71,5 +73,6 @@ class Routes:
 
     def add_to(self, app: FastAPI) -> None:
         """Make the routes, after those that ``app`` has."""
+        WireModel.build_all()
         for path, endpoint, options in self._noted:
             app.router.add_api_route(self._prefix + path, endpoint, **options)

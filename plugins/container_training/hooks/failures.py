@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from airflow.sdk.exceptions import AirflowFailException
 
-from container_training.work.submission.job_request import explained
+from container_training.hooks.importing import importing
 from training_api.errors import InvalidJobSpec, TrainingError
 from training_api.retrying import is_worth_a_retry
 
@@ -25,5 +25,11 @@ def final_unless_transient() -> Iterator[None]:
     except TrainingError as error:
         if is_worth_a_retry(error):
             raise
-        text = explained(error) if isinstance(error, InvalidJobSpec) else str(error)
+        text = _explained(error) if isinstance(error, InvalidJobSpec) else str(error)
         raise AirflowFailException(f"{type(error).__name__}: {text}") from error
+
+
+def _explained(error: InvalidJobSpec) -> str:
+    with importing():  # what describes jobs is a third of the imports of a DAG file that has none
+        from container_training.work.submission.job_request import explained
+    return explained(error)

@@ -19,7 +19,6 @@ from container_training.work.job_pages import (
     training_pages,
 )
 from training_api.clients.network import DEFAULT_NETWORK, Network
-from training_api.dialects.ml_v1.cost import PriceList, parse_prices
 from training_api.errors import TrainingError
 
 if TYPE_CHECKING:
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from training_api.clients.iam import IamPoliciesClient
     from training_api.clients.training import AsyncTrainingClient, TrainingClient
     from training_api.clients.watching import Watch
+    from training_api.dialects.ml_v1.cost import PriceList
     from training_api.job.job_spec import JobSpec
 
 
@@ -210,6 +210,8 @@ def network_of(connection: Connection) -> Network:
 
 def prices_of(connection: Connection) -> PriceList:
     """Return the prices of a connection. :raises InvalidPrice: they cannot be read."""
+    with importing():
+        from training_api.dialects.ml_v1.cost import parse_prices
     extra = connection.extra_dejson
     source = f"extra.prices of connection {connection.conn_id!r}"
     return parse_prices(extra.get("prices"), source, extra.get("currency"))

@@ -28,7 +28,7 @@ _NOT_COMPARED_OF_IMAGES = ("parts", "changes", "on_engine", "actions", "note")
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class PlanInputs(_Part):

@@ -19,10 +19,10 @@ from container_training.work.template_values import TaskOutput, mapping, problem
 from training_api.dialects.ml_v1.resources import Job, TrainingInput
 from training_api.dialects.ml_v1.roles import ROLES
 from training_api.errors import FieldViolation, InvalidJobSpec
+from training_api.job.region import DEFAULT_REGION
 from training_api.job.secret_refs import secret_labels
 from training_api.wire import WireModel
 
-DEFAULT_REGION = "us-central1"
 _EMPTY: tuple[Any, ...] = (None, "", [])
 #: The member of the master that ``args`` moves to beside a command.
 _CONTAINER_ARGS = "containerArgs"
