@@ -38,6 +38,8 @@ _PUSHES_AT_ONCE = 3
 #: Where a limit of time came before the phase was reached, which happens on a busy machine, the run is begun
 #: again.
 _RUNS_A_CASE = 3
+#: Once so many runs have hung on their way, Airflow itself is down, and all others would wait for it in vain.
+_MOST_HANGS = 3
 #: In these the service is in the middle of an answer.
 _ASKS_THE_SERVICE = (
     Phase.SUBMITTING,
@@ -76,8 +78,7 @@ class Campaign:
         self.outcomes: dict[Cell, Outcome] = {}
         self.notes: dict[Cell, list[str]] = {}
         self._begun = time.monotonic()
-        # Once a run does not even begin, Airflow itself is down, and all others would wait for it in vain.
-        self._is_stuck = False
+        self._hangs = 0
         self._cells = {(cell.act, cell.phase): cell for cell in cells()}
         self._view = View(tasks={}, jobs={}, building=frozenset(), triggerer=0)
         self._looks = 0
@@ -180,13 +181,14 @@ class Campaign:
         async with self._starts:
             for attempt in range(_RUNS_A_CASE):
                 case = make(attempt)
-                if not self._is_stuck and await self._is_brought_there(case):
+                if self._hangs >= _MOST_HANGS:
+                    raise _NotThere(f"{case.name}: not begun, because {self._hangs} runs before it hang")
+                if await self._is_brought_there(case):
                     return case
                 if not case.has_missed(self._view):
+                    self._hangs += 1
+                    case.tell_where_it_hangs(self._view)
                     break
-        was_stuck, self._is_stuck = self._is_stuck, not case.has_missed(self._view)
-        if self._is_stuck and not was_stuck:
-            case.tell_where_it_hangs(self._view)
         raise _NotThere(case.describe(self._view))
 
     async def _is_brought_there(self, case: Case) -> bool:

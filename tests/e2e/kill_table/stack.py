@@ -30,7 +30,7 @@ from tests.support.kept_logs import logs_in
 from tests.support.own_images import remove_own_images
 from tests.support.ports import reserve_port
 from tests.support.run_id import current_run
-from tests.support.speed import scaled, slowness
+from tests.support.speed import scaled
 from training_api.clients.backend import TrainingBackend
 from training_api.clients.training import TrainingClient
 from training_api.clients.vertex.client import VertexClient
@@ -83,7 +83,7 @@ def open_bed(folder: Path, base_image: str, engine: docker.APIClient) -> Iterato
         },
     )
     ensure_credentials(settings)
-    slow = slowness()
+    slow = scaled(1.0)
     with ExitStack() as stack_of_parts:
         full_service = ServiceProcess(
             folder,
@@ -239,7 +239,7 @@ def _limits(slowness: float) -> Mapping[str, str]:
 
     If one is reached too early all the same, the campaign begins a run again.
     """
-    slowness = min(slowness, 2.0)
+    slowness = min(slowness, 3.0)
     return {
         "KILL_TABLE_EXECUTION_SECONDS": str(EXECUTION_SECONDS * slowness),
         "KILL_TABLE_DEADLINE_SECONDS": str(DEADLINE_SECONDS * slowness),
