@@ -11,6 +11,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -204,22 +205,25 @@ def modules() -> Iterator[tuple[str, Path]]:
 MODULES = dict(modules())
 
 
-def imports_of(path: Path) -> Iterator[str]:
-    """Yield every module that ``path`` imports, at its top or within a function."""
+@cache
+def imports_of(path: Path) -> frozenset[str]:
+    """Return every module that ``path`` imports, at its top or within a function."""
+    found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative imports hide the room"
-            for alias in node.names:
-                name = f"{node.module}.{alias.name}"
-                yield name if name in MODULES else node.module or ""
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {name if name in MODULES else node.module or "" for name in names}
+    return frozenset(found)
 
 
 def says_it_is_pure(path: Path) -> bool:
     """Whether the docstring of the module says "Pure" or "without I/O"."""
-    docstring = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
-    return re.search(r"\bpure\b|without I/O", docstring, re.IGNORECASE) is not None
+    says_so = re.compile(r"\bpure\b|without I/O", re.IGNORECASE)
+    text = path.read_text("utf-8")
+    return bool(says_so.search(text) and says_so.search(ast.get_docstring(ast.parse(text)) or ""))
 
 
 def room_of(name: str) -> str:

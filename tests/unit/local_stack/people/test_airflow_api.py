@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -50,6 +51,7 @@ class BusyAirflow(BaseHTTPRequestHandler):
 def airflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AirflowApi]:
     monkeypatch.setattr(BusyAirflow, "seen", Counter(), raising=False)
     monkeypatch.setattr(BusyAirflow, "asked", [], raising=False)
+    monkeypatch.setattr("tenacity.nap.time", SimpleNamespace(sleep=lambda _: None))
     passwords = tmp_path / "passwords.json"
     passwords.write_text(json.dumps({"admin": "secret"}), encoding="utf-8")
     with serving(BusyAirflow) as url, AirflowApi(url, "admin", passwords) as api:

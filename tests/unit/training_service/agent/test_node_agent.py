@@ -125,6 +125,7 @@ def end(trainer: subprocess.Popen[str]) -> None:
     trainer.communicate(timeout=scaled(END_SECONDS))
 
 
+@pytest.mark.thorough
 def test_a_tight_loop_loses_no_report(side: Side) -> None:
     end(report(side.place(), 1000))
     side.end()
@@ -133,6 +134,7 @@ def test_a_tight_loop_loses_no_report(side: Side) -> None:
     assert side.notes == []
 
 
+@pytest.mark.thorough
 def test_what_is_reported_while_the_service_is_away_is_kept(side: Side) -> None:
     file = side.place()
     end(report(file, 50))
@@ -146,6 +148,7 @@ def test_what_is_reported_while_the_service_is_away_is_kept(side: Side) -> None:
     assert side.notes == []
 
 
+@pytest.mark.thorough
 def test_an_agent_that_is_started_anew_doubles_and_loses_nothing(side: Side) -> None:
     file = side.place()
     end(report(file, 300))
@@ -159,6 +162,7 @@ def test_an_agent_that_is_started_anew_doubles_and_loses_nothing(side: Side) -> 
     assert side.notes == []
 
 
+@pytest.mark.thorough
 def test_a_gap_is_told_to_the_job(side: Side) -> None:
     file = side.place()
     end(report(file, 10))
@@ -173,6 +177,7 @@ def test_a_gap_is_told_to_the_job(side: Side) -> None:
     assert "lost" in side.notes[0]
 
 
+@pytest.mark.thorough
 def test_folders_go_when_the_job_has_ended(side: Side) -> None:
     side.place()
     side.end()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
@@ -137,6 +138,7 @@ class ServiceMachine(RuleBasedStateMachine):
             assert successor in LEGAL[current], states
 
 
+@pytest.mark.thorough
 def test_every_job_ends_by_legal_steps_and_leaves_nothing() -> None:
     run_state_machine_as_test(
         ServiceMachine,
