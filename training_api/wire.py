@@ -86,7 +86,7 @@ class WireModel(BaseModel):
         populate_by_name=True,
         extra="forbid",
         frozen=True,
-        # A DAG file imports a hundred of these and uses none, and to build them is a third of its time.
+        # A DAG file imports twenty of these and uses none: to build them is a third of its time.
         defer_build=True,
         # No limit in practice. But any limit makes pydantic look into the text, and refuse lone surrogates:
         # JSON can carry them ("\ud800"), UTF-8 cannot, and a stored one would break every answer that

@@ -278,7 +278,7 @@ def modules(airflow_db: Path) -> dict[str, list[str]]:
     """
     Return, for each file, the modules that reading it has added.
 
-    The key ``after`` has all modules in the end.
+    The key ``after`` has all modules in the end, and ``built`` the messages' models that something has used.
 
     All files in one fresh interpreter, read and serialized as the DAG processor does it. What Airflow loads
     while it starts is no concern of a DAG's; what one file has loaded is blamed on that one.
@@ -299,7 +299,9 @@ for path in {[str(path) for path in FILES]!r}:
     for dag in bag.dags.values():
         LazyDeserializedDAG.from_dag(dag)
     found[path] = sorted(set(sys.modules) - before)
-print(json.dumps({{**found, "after": sorted(sys.modules)}}))
+from training_api.wire import WireModel
+built = [model.__name__ for model in WireModel.__subclasses__() if model.__pydantic_complete__]
+print(json.dumps({{**found, "after": sorted(sys.modules), "built": built}}))
 """
     output = subprocess.run(
         [sys.executable, "-c", code],
@@ -341,6 +343,10 @@ def test_reading_a_dag_imports_nothing_heavy(path: Path, modules: dict[str, list
 )
 def test_where_dags_are_read_there_is_none_of_them_at_all(name: str, modules: dict[str, list[str]]) -> None:
     assert within(modules["after"], [name]) == []
+
+
+def test_where_dags_are_read_no_model_of_a_message_is_built(modules: dict[str, list[str]]) -> None:
+    assert modules["built"] == []
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
