@@ -44,7 +44,12 @@ PARTS: tuple[Part, ...] = (
         budget_seconds=2400,
         niceness=5,
     ),
-    Part(name="e2e", selection=("tests/e2e", "--ignore=tests/e2e/kill_table"), budget_seconds=2700),
+    Part(
+        name="e2e",
+        selection=("tests/e2e", "--ignore=tests/e2e/kill_table", "--ignore=tests/e2e/two_hosts"),
+        budget_seconds=2400,
+    ),
+    Part(name="hosts", selection=("tests/e2e/two_hosts",), budget_seconds=720),
     Part(name="wheels", selection=("tests/packaging",), budget_seconds=540, niceness=5),
     Part(name="gcloud", selection=("tests/conformance",), budget_seconds=400),
 )
@@ -87,7 +92,7 @@ def parts_for(only: str) -> Sequence[Part]:
     if not only:
         return PARTS
     if only == "e2e":
-        return [part for part in PARTS if part.name in ("kill", "e2e")]
+        return [part for part in PARTS if part.name in ("kill", "e2e", "hosts")]
     if only in MARKERS:
         return [Part(name=only, selection=("tests", "-m", only), budget_seconds=900)]
     found = [part for part in (*PARTS, *ALONE) if part.name == only]
