@@ -96,7 +96,7 @@ class MemoryBench(Bench):
 PROGRAMS = {
     "prints": "import sys; print('one'); print('two', file=sys.stderr)",
     "fails": "import sys; sys.exit(3)",
-    "sleeps": "import time; time.sleep(600)",
+    "sleeps": "import time; print('up', flush=True); time.sleep(600)",
     "stubborn": "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)",
     "reports": "import os; open(os.environ['METRIC_FILE'], 'w').write('accuracy\\n')",
     "tells": "import os; p = '/run/secrets/ca'; print(open(p).read(), oct(os.stat(p).st_mode), os.environ['API_KEY'])",

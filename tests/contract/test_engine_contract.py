@@ -22,6 +22,7 @@ from tests.contract.engine_benches import (
     is_ended,
     is_running,
 )
+from tests.support.speed import scaled
 from tests.support.waiting import wait_until
 from training_api.errors import EngineError, ImageNotFound
 from training_api.job.image_ref import parse_image_ref
@@ -149,11 +150,12 @@ class TestEngineContract:
     def test_stop_ends_a_replica_also_against_its_will(self, bench: Bench, behaviour: str) -> None:
         bench.engine.start_replica(bench.launch(behaviour))
         running = bench.wait_for(is_running)
-        if behaviour == "stubborn" and isinstance(bench, DockerBench):
-            # Its handler is in place when it has printed its line.
+        if isinstance(bench, DockerBench):
+            # What handles the signal, the program or the container's init, is in place when it prints its line.
             next(iter(bench.engine.read_logs(running.container_id, 0)))
 
-        bench.engine.stop_replica(running.container_id, grace_seconds=1)
+        grace_seconds = 1 if behaviour == "stubborn" else round(scaled(30))
+        bench.engine.stop_replica(running.container_id, grace_seconds=grace_seconds)
 
         (stopped,) = bench.engine.observe().replicas
         assert stopped.state is ReplicaState.EXITED
