@@ -151,7 +151,7 @@ class TestEngineContract:
         bench.engine.start_replica(bench.launch(behaviour))
         running = bench.wait_for(is_running)
         if isinstance(bench, DockerBench):
-            # What handles the signal, the program or the container's init, is in place when it prints its line.
+            # What handles the signal, the program or the container's init, is in place when there is a line.
             next(iter(bench.engine.read_logs(running.container_id, 0)))
 
         grace_seconds = 1 if behaviour == "stubborn" else round(scaled(30))
