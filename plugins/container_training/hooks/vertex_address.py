@@ -22,13 +22,13 @@ from container_training.work.job_pages import (
     vertex_cancel_command,
     vertex_pages,
 )
+from container_training.work.submission.default_region import DEFAULT_REGION
 from training_api.clients.fleet import OpsClient
 from training_api.clients.iam import IamEndpoints, IamPoliciesClient
 from training_api.clients.network import DEFAULT_NETWORK, Network
 from training_api.clients.vertex.client import DEFAULT_LIST_LAG_SECONDS, AsyncVertexClient, VertexClient
 from training_api.clients.vertex.project_facts import ProjectFacts
 from training_api.clients.watching import Watch
-from training_api.job.region import DEFAULT_REGION
 from training_api.vertex_jobs.address import VertexAddress, origin
 from training_api.vertex_jobs.options import VertexOptions
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseHook
 
 from container_training.hooks.storage import StorageHook
+from container_training.work.submission.default_region import DEFAULT_REGION
 from training_api.cached import cached_property
 from training_api.errors import AccessDenied, InvalidArgument, RegistryMirrorFailed
-from training_api.job.region import DEFAULT_REGION
 
 if TYPE_CHECKING:
     from airflow.providers.google.cloud.hooks.vertex_ai.model_service import ModelServiceHook

@@ -25,6 +25,7 @@ from container_training.work.models.retention import (
 )
 from container_training.work.models.versions import HoldOut, ModelVersion
 from container_training.work.models.vertex_model import vertex_model, vertex_model_id
+from container_training.work.submission.default_region import DEFAULT_REGION
 from container_training.work.template_values import (
     TaskOutput,
     is_unset,
@@ -37,7 +38,6 @@ from container_training.work.template_values import (
 from training_api.errors import InvalidArgument, ResultsMissing
 from training_api.job.job_id import TaskKey
 from training_api.job.packages.pinned_uri import pinned
-from training_api.job.region import DEFAULT_REGION
 from training_api.job.results import JobResult, ResultFile
 
 if TYPE_CHECKING:

@@ -19,13 +19,13 @@ from pydantic import ValidationError
 from container_training.work.migration.gcloud_command import GcloudCommand, Kind, similar_flag
 from container_training.work.migration.gcloud_values import FlagValues
 from container_training.work.migration.shell_text import ShellText
+from container_training.work.submission.default_region import DEFAULT_REGION
 from container_training.work.submission.job_attempt import JOB_ID_MARK
 from training_api.dialects.ml_v1.packages import is_package_job
 from training_api.dialects.ml_v1.reader import job_spec_from_wire
 from training_api.dialects.ml_v1.resources import Job, TrainingInput
 from training_api.dialects.ml_v1.roles import ROLES
 from training_api.errors import FieldViolation, InvalidCommand, InvalidJobSpec
-from training_api.job.region import DEFAULT_REGION
 
 _GCS = "gs://"
 _ROLE_FLAGS = {

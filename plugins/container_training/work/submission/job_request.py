@@ -13,13 +13,13 @@ from typing import Any, TypedDict
 
 from pydantic import ValidationError
 
+from container_training.work.submission.default_region import DEFAULT_REGION
 from container_training.work.submission.job_fields import fields_of_part
 from container_training.work.submission.job_file import part_of, wire_names
 from container_training.work.template_values import TaskOutput, mapping, problem, shell_words
 from training_api.dialects.ml_v1.resources import Job, TrainingInput
 from training_api.dialects.ml_v1.roles import ROLES
 from training_api.errors import FieldViolation, InvalidJobSpec
-from training_api.job.region import DEFAULT_REGION
 from training_api.job.secret_refs import secret_labels
 from training_api.wire import WireModel
 

@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-#: Google's own examples name it, and it has every machine and accelerator of the API.
+#: That of the examples in Google's guides.
 DEFAULT_REGION = "us-central1"
