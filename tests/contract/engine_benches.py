@@ -74,8 +74,8 @@ class MemoryBench(Bench):
         behaviours = {
             "prints": Behaviour(lines=("one", "two")),
             "fails": Behaviour(exit_code=3),
-            "sleeps": Behaviour(run_seconds=10**9),
-            "stubborn": Behaviour(run_seconds=10**9, ignores_sigterm=True),
+            "sleeps": Behaviour(lines=("up",), run_seconds=10**9),
+            "stubborn": Behaviour(lines=("up",), run_seconds=10**9, ignores_sigterm=True),
             "reports": Behaviour(
                 reports=(ScriptedReport(after_seconds=0, tag="accuracy", step=1, value=0.5),)
             ),

@@ -150,9 +150,8 @@ class TestEngineContract:
     def test_stop_ends_a_replica_also_against_its_will(self, bench: Bench, behaviour: str) -> None:
         bench.engine.start_replica(bench.launch(behaviour))
         running = bench.wait_for(is_running)
-        if isinstance(bench, DockerBench):
-            # What handles the signal, the program or the container's init, is in place when there is a line.
-            next(iter(bench.engine.read_logs(running.container_id, 0)))
+        # What handles the signal, the program or the container's init, is in place when there is a line.
+        next(iter(bench.engine.read_logs(running.container_id, 0)))
 
         grace_seconds = 1 if behaviour == "stubborn" else round(scaled(30))
         bench.engine.stop_replica(running.container_id, grace_seconds=grace_seconds)
