@@ -49,6 +49,11 @@ def scaled(seconds: float) -> float:
     return seconds * slowness() * sharing(int(os.environ.get(PARTS_VARIABLE, "1")), os.cpu_count() or 1)
 
 
+def drawn_out(seconds: float, *, most: float = 3.0) -> float:
+    """Return ``scaled(seconds)`` of a limit that tests wait for: at most ``most`` times as much."""
+    return min(scaled(seconds), seconds * most)
+
+
 def sharing(parts: int, cores: int) -> int:
     """Return how many parts of the suite share a core, at least 1. Pure."""
     return max(1, math.ceil(parts / cores))

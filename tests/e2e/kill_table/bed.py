@@ -48,7 +48,7 @@ class Bed:
     :param gates: by the phases that they keep a task in. Each holds a first answer: to a submission (keyed by
         the label ``cell``), to a look at a job (by its id), to a look into a one-task case's folder (by the
         case's name), or to the upload of a layer (by the image's name).
-    :param slowness: how many times longer than on an idle machine with two cores things take; at least 1.
+    :param slowness: the factor of deadlines, ``scaled(1.0)``; at least 1.
     """
 
     stack: LocalStack

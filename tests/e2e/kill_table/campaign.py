@@ -250,7 +250,7 @@ class Campaign:
         await self._cancel_jobs(case)
 
     async def _cancel_jobs(self, case: Case) -> None:
-        """Cancel what lives: each job has a network, and the engine has addresses for thirty."""
+        """Cancel what lives, so that its containers leave their memory to the next ones."""
         for job in case.jobs(self._view):
             if job.state is not None and not job.state.is_terminal:
                 await asyncio.to_thread(case.service.cancel_job, job.job_id or "")

@@ -30,7 +30,7 @@ from tests.support.kept_logs import logs_in
 from tests.support.own_images import remove_own_images
 from tests.support.ports import reserve_port
 from tests.support.run_id import current_run
-from tests.support.speed import scaled
+from tests.support.speed import drawn_out, scaled
 from training_api.clients.backend import TrainingBackend
 from training_api.clients.training import TrainingClient
 from training_api.clients.vertex.client import VertexClient
@@ -83,7 +83,6 @@ def open_bed(folder: Path, base_image: str, engine: docker.APIClient) -> Iterato
         },
     )
     ensure_credentials(settings)
-    slow = scaled(1.0)
     with ExitStack() as stack_of_parts:
         full_service = ServiceProcess(
             folder,
@@ -108,7 +107,7 @@ def open_bed(folder: Path, base_image: str, engine: docker.APIClient) -> Iterato
                         | _connections(
                             settings, {phase: gate.port for phase, gate in gates.items()}, full_service.port
                         )
-                        | _limits(slow)
+                        | _limits()
                         | {"STORAGE_EMULATOR_HOST": f"http://127.0.0.1:{gates[Phase.ONE_COLLECTING].port}"}
                     }
                 )
@@ -152,7 +151,7 @@ def open_bed(folder: Path, base_image: str, engine: docker.APIClient) -> Iterato
             full_service=full_service,
             vertex=vertex,
             gates=gates,
-            slowness=slow,
+            slowness=scaled(1.0),
             watch=Watch(
                 airflow_database_url(settings).replace("+psycopg", ""),
                 (training, full, vertex),
@@ -233,19 +232,18 @@ def _connections(settings: StackSettings, gates: Mapping[Phase, int], full: int)
     }
 
 
-def _limits(slowness: float) -> Mapping[str, str]:
+def _limits() -> Mapping[str, str]:
     """
     Return the time limits.
 
     If one is reached too early all the same, the campaign begins a run again.
     """
-    slowness = min(slowness, 3.0)
     return {
-        "KILL_TABLE_EXECUTION_SECONDS": str(EXECUTION_SECONDS * slowness),
-        "KILL_TABLE_DEADLINE_SECONDS": str(DEADLINE_SECONDS * slowness),
-        "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": str(round(HEARTBEAT_SECONDS * slowness)),
+        "KILL_TABLE_EXECUTION_SECONDS": str(drawn_out(EXECUTION_SECONDS)),
+        "KILL_TABLE_DEADLINE_SECONDS": str(drawn_out(DEADLINE_SECONDS)),
+        "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": str(round(drawn_out(HEARTBEAT_SECONDS))),
         # A scheduler that is late with its own heartbeat takes itself for dead, and gives away its own tasks.
-        "AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_THRESHOLD": str(round(SCHEDULER_SECONDS * slowness)),
+        "AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_THRESHOLD": str(round(drawn_out(SCHEDULER_SECONDS))),
     }
 
 

@@ -33,7 +33,7 @@ from tests.support.kept_logs import logs_in
 from tests.support.own_images import remove_own_images
 from tests.support.ports import reserve_port
 from tests.support.run_id import current_run
-from tests.support.speed import scaled
+from tests.support.speed import drawn_out, scaled
 from tests.support.waiting import wait_until
 from training_api.clients.training import TrainingClient
 
@@ -165,9 +165,7 @@ def _airflow(redis_port: int) -> dict[str, str]:
         "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps(bundles),
         "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "3600",
         # What is dead is noticed within seconds, not minutes.
-        "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": str(
-            round(HEARTBEAT_SECONDS * min(scaled(1.0), 3.0))
-        ),
+        "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": str(round(drawn_out(HEARTBEAT_SECONDS))),
         "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "2",
         "AIRFLOW__SCHEDULER__TASK_QUEUED_TIMEOUT": "30",
         "AIRFLOW__SCHEDULER__TASK_QUEUED_TIMEOUT_CHECK_INTERVAL": "5",

@@ -75,3 +75,12 @@ def test_without_one_it_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(speed, "measure", lambda: next(measured))
 
     assert [speed.slowness(), speed.slowness(), speed.scaled(10)] == [4.0, 4.0, 40.0]
+
+
+@pytest.mark.parametrize(("factor", "expected"), [("1.5", 15), ("3", 30), ("8", 30)])
+def test_a_limit_that_is_waited_for_has_a_bound(
+    factor: str, expected: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(speed.VARIABLE, factor)
+
+    assert speed.drawn_out(10) == expected
