@@ -49,7 +49,7 @@ def run_service(
 
 
 def remove_what_is_left(docker_host: str, service: ServiceProcess) -> None:
-    """After a test that has failed: forty networks are all that an engine has."""
+    """After a test that has failed: an engine has few networks."""
     own = {"label": f"{SERVICE}={service.service_id}"}
     with closing(docker.APIClient(base_url=docker_host)) as engine:
         for container in engine.containers(all=True, filters=own):

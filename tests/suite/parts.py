@@ -33,7 +33,7 @@ PARTS: tuple[Part, ...] = (
             *("tests/docker", "tests/contract", "tests/integration", "-m", "docker or postgresql"),
             "--ignore=tests/docker/test_compose.py",
         ),
-        budget_seconds=2700,
+        budget_seconds=3200,
     ),
     Part(
         name="quick",

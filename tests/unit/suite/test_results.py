@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.suite.flaky import Repetition, table
-from tests.suite.parts import PARTS, Part, parts_for
+from tests.suite.parts import ALONE, PARTS, Part, parts_for
 from tests.suite.results import Outcome, TestResult, read_report, summary
 from tests.suite.runner import PartRun
+
+REPOSITORY = Path(__file__).resolve().parents[3]
 
 REPORT = """<?xml version="1.0"?><testsuites><testsuite>
 <testcase classname="tests.unit.test_a" name="test_one" time="0.5"/>
@@ -106,3 +108,22 @@ def test_all_parts_are_run_by_default_and_an_unknown_one_is_refused() -> None:
     assert parts_for("") == PARTS
     with pytest.raises(ValueError, match=r"ONLY must be one of browser, compose, docker, .*, got 'dockers'"):
         parts_for("dockers")
+
+
+def test_every_file_of_tests_is_in_one_part_or_in_two_that_differ_by_their_markers() -> None:
+    missing, twice = [], []
+    for path in sorted((REPOSITORY / "tests").rglob("test_*.py")):
+        name = str(path.relative_to(REPOSITORY))
+        parts = [part for part in (*PARTS, *ALONE) if _selects(part, name)]
+        rules = {part.selection[part.selection.index("-m") + 1] for part in parts if "-m" in part.selection}
+        missing += [name] * (not parts)
+        twice += [name] * (len(parts) > 1 and len(rules) < len(parts))
+
+    assert (missing, twice) == ([], [])
+
+
+def _selects(part: Part, name: str) -> bool:
+    ignored = [word.removeprefix("--ignore=") for word in part.selection if word.startswith("--ignore=")]
+    return name.startswith(tuple(word for word in part.selection if word.startswith("tests"))) and not (
+        name.startswith(tuple(ignored))
+    )
