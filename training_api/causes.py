@@ -22,7 +22,7 @@ class Cause(StrEnum):
     PROGRAM_ERROR = "PROGRAM_ERROR"  #: the trainer ended with a status of its own
     COMMAND = "COMMAND"  #: the image has no such program, or it cannot be executed
     PACKAGE = "PACKAGE"  #: the job's Python package could not be fetched or installed
-    INTERRUPTED = "INTERRUPTED"  #: ended by a signal again and again, though the memory was not full
+    INTERRUPTED = "INTERRUPTED"  #: ended by a signal again and again, but not seen to run out of memory
     REPLICA_LOST = (
         "REPLICA_LOST"  #: its container was removed from outside, or died with the engine, again and again
     )

@@ -17,6 +17,7 @@ from container_engines.memory.engine import Behaviour, MemoryEngine
 from container_engines.memory.scripted_reports import ScriptedReport
 from container_engines.swarm.engine import SwarmEngine
 from tests.support.bed.podman import has_one_tree_of_groups
+from tests.support.full_memory import FULL_MEMORY
 from tests.support.run_id import current_run
 from tests.support.waiting import wait_until
 from training_api.job.cluster import ReplicaId, ReplicaRole
@@ -102,7 +103,7 @@ PROGRAMS = {
     "tells": "import os; p = '/run/secrets/ca'; print(open(p).read(), oct(os.stat(p).st_mode), os.environ['API_KEY'])",
     "brings": "import os; p = '/run/launcher/run.py'; open('/gcs/new', 'w').close(); "
     "print(open(p).read(), oct(os.stat(p).st_mode), oct(os.stat('/gcs').st_mode))",
-    "hungry": "held = [bytearray(16 << 20) for _ in range(64)]",
+    "hungry": FULL_MEMORY,
 }
 
 

@@ -52,7 +52,7 @@ if spec["task"]["type"] == "worker":
     HTTPServer(("", 2222), Answer).serve_forever()
 met = []
 for host in spec["cluster"]["worker"]:
-    for _ in range(200):
+    for _ in range(1200):
         try:
             met.append(urllib.request.urlopen("http://" + host, timeout=5).read().decode())
             break

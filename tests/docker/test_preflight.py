@@ -23,6 +23,7 @@ from local_stack.people.credentials import registry_login
 from local_stack.stack import LocalStack
 from tests.support.bed.image_tasks import signalled
 from tests.support.bed.real_parts import PROJECT
+from tests.support.full_memory import FULL_MEMORY
 from tests.support.run_id import current_run
 from tests.support.speed import scaled
 from tests.support.waiting import wait_until
@@ -259,14 +260,14 @@ def test_a_traceback_about_the_cluster_variables_is_told_from_another(preflight:
 
 
 def test_a_replica_that_ends_is_started_again_to_be_asked_to_end(preflight: Preflight) -> None:
-    rows = preflight.passes(runs("import time; time.sleep(2)"))
+    rows = preflight.passes(runs("import time; time.sleep(6)"))
 
     assert rows["start/master-replica-0"][1].startswith("ended with 0 after")
     assert rows["SIGTERM/master-replica-0"][0] == "ok"
 
 
 def test_a_replica_that_ignores_sigterm_fails(preflight: Preflight) -> None:
-    rows = preflight.fails(runs(IGNORE_SIGTERM), seconds=2, grace_seconds=2)
+    rows = preflight.fails(runs(IGNORE_SIGTERM), seconds=8, grace_seconds=2)
 
     assert rows["start/master-replica-0"][0] == "ok"
     result, why = rows["SIGTERM/master-replica-0"]
@@ -275,7 +276,7 @@ def test_a_replica_that_ignores_sigterm_fails(preflight: Preflight) -> None:
 
 
 def test_running_out_of_memory_is_named_with_the_limit(preflight: Preflight) -> None:
-    rows = preflight.fails(runs("x = bytearray(2**28); print(len(x))"), memory_bytes=64 * 2**20)
+    rows = preflight.fails(runs(FULL_MEMORY), memory_bytes=64 * 2**20)
 
     result, why = rows["start/master-replica-0"]
     assert result == "failed"
@@ -298,10 +299,12 @@ def test_a_broken_worker_fails_although_the_master_is_fine(preflight: Preflight)
     )
 
     assert broken["start/master-replica-0"][0] == "ok"
-    for name in ("start/worker-replica-0", "start/worker-replica-1"):
-        result, why = broken[name]
-        assert result == "failed"
-        assert "exited with 3 after" in why
+    # Those that still run a moment after the first failure are not waited for.
+    failures = [
+        why for (what, why) in (broken[f"start/worker-replica-{n}"] for n in (0, 1)) if what == "failed"
+    ]
+    assert failures
+    assert all("exited with 3 after" in why for why in failures)
 
 
 def test_an_image_that_cannot_be_had_is_an_error_of_its_replicas(

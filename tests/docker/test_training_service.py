@@ -17,6 +17,7 @@ from local_stack.stack import LocalStack
 from tests.support import web
 from tests.support.bed.job_watch import messages_that
 from tests.support.bed.real_parts import kill_service
+from tests.support.full_memory import FULL_MEMORY
 from tests.support.waiting import wait_until
 from training_api.clients.log_cursor import job_log_filter
 from training_api.clients.training import TrainingClient
@@ -144,7 +145,7 @@ print("read", urllib.request.urlopen(url).read().decode())
     [
         ("raise SystemExit(3)", "The replica master 0 exited with a non-zero status of 3."),
         (
-            "held = [bytearray(32 << 20) for _ in range(64)]",
+            FULL_MEMORY,
             "The replica master 0 ran out-of-memory and exited with a non-zero status of 9(SIGKILL).",
         ),
     ],

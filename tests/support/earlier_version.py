@@ -18,7 +18,7 @@ def unpack_earlier_version(repository: Path, commit: str, folder: Path) -> str:
     A shallow clone may lack it: then it is the tree of the oldest commit that is there and has the stack of
     Compose, which may be today's. Without a history it is today's files.
     """
-    found = commit if _has(repository, commit) else _oldest(repository)
+    found = commit if has_commit(repository, commit) else _oldest(repository)
     if not found:
         shutil.copytree(repository, folder, ignore=_NOT_SOURCE)
         return "these files: there is no history"
@@ -28,7 +28,8 @@ def unpack_earlier_version(repository: Path, commit: str, folder: Path) -> str:
     return f"commit {found}" + ("" if found == commit else f": {commit} is not in this clone")
 
 
-def _has(repository: Path, commit: str) -> bool:
+def has_commit(repository: Path, commit: str) -> bool:
+    """Whether the history of ``repository`` has ``commit``: a shallow clone may lack it."""
     return _git(repository, "cat-file", "-e", f"{commit}^{{commit}}").returncode == 0
 
 

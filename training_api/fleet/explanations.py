@@ -80,8 +80,9 @@ _WORDS: Mapping[Cause, tuple[str, str, str, str]] = {
             "tries left."
         ),
         (
-            "Look at what stops it: somebody's docker kill, the machine's own shortage of memory, or the trainer that kills itself. A "
-            "trainer that saves checkpoints goes on from them after a restart."
+            "Look at what stops it: somebody's docker kill, the machine's own shortage of memory, the trainer that kills itself, or, after "
+            "SIGKILL, its limit of memory, which the engine does not always tell. A trainer that saves checkpoints goes on from them "
+            "after a restart."
         ),
         "docs/states.md#how-a-job-ends",
     ),

@@ -23,7 +23,7 @@ MAX_JOB_RETRIES = 3
 #: permanent. [unverified]: the table of Kubeflow's tf-operator, whose authors knew this service.
 RETRYABLE_EXIT_CODES: Mapping[int, str] = {
     130: "SIGINT",
-    137: "SIGKILL, and the memory was not full",
+    137: "SIGKILL, and the engine did not say that the memory was full",
     138: "SIGUSR1, by which a trainer asks for a restart",
     143: "SIGTERM",
 }

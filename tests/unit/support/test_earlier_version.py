@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.earlier_version import unpack_earlier_version
+from tests.support.earlier_version import has_commit, unpack_earlier_version
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -42,10 +42,12 @@ def unpacked(repository: Path, commit: str) -> tuple[str, str]:
 def test_a_whole_clone_has_the_commit(repository: Path) -> None:
     commit = git(repository, "rev-parse", "--short", "HEAD~2")
 
+    assert has_commit(repository, commit)
     assert unpacked(repository, commit) == (f"commit {commit}", "first")
 
 
 def test_without_the_commit_it_is_the_oldest_that_has_the_stack(repository: Path) -> None:
+    assert not has_commit(repository, "ebb3185")
     which, content = unpacked(repository, "ebb3185")
 
     assert content == "with the stack"

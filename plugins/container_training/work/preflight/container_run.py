@@ -14,8 +14,8 @@ from docker.api import APIClient
 from container_engines.confinement import PIDS_LIMIT
 from container_engines.docker.driver import ContainerLaunch, ContainerState, DockerDriver
 from container_training.work.images.engine import OWNER_LABEL, Cancellation
+from container_training.work.preflight.ends import describe_end
 from training_api.errors import DiskFull, EngineError, ImageTestFailed, InvalidJobSpec
-from training_api.job.restarts import EXIT_MEANINGS
 from training_api.retrying import ENGINE_MAY_DO_LATER
 
 TAIL_LINES = 30
@@ -141,7 +141,10 @@ class _Run:
         if end is None:
             raise ImageTestFailed(f"the container of {self._image} was removed from outside")
         if end.exit_code:
-            raise ImageTestFailed(f"{self._image} {self._describe(end)}{self._tail_text()}")
+            how = describe_end(
+                end.exit_code, out_of_memory=end.out_of_memory, memory_bytes=self._limits.memory_bytes
+            )
+            raise ImageTestFailed(f"{self._image} {how}{self._tail_text()}")
         return time.monotonic() - started
 
     def _start(self) -> None:
@@ -177,15 +180,6 @@ class _Run:
         line = last_drawn(text)
         self._tail.append(line)
         self._on_output(stream, line)
-
-    def _describe(self, end: ContainerState) -> str:
-        code, limit = end.exit_code or 0, self._limits.memory_bytes
-        if end.out_of_memory:
-            return (
-                f"ran out of memory (exit code {code}{f', limit {limit / 2**20:.0f} MiB' if limit else ''})"
-            )
-        meaning = EXIT_MEANINGS.get(code)
-        return f"exited with {code} ({meaning})" if meaning else f"exited with {code}"
 
     def _tail_text(self) -> str:
         return (

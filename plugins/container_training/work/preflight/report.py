@@ -9,8 +9,8 @@ from datetime import datetime
 from enum import StrEnum
 
 from container_training.work.preflight.cluster_agreement import VARIABLES, cluster_disagreements
+from container_training.work.preflight.ends import describe_end
 from training_api.job.cluster import ReplicaId
-from training_api.job.restarts import EXIT_MEANINGS
 from training_api.job.results import ResultModel
 
 #: How many lines of a failed replica's output its row shows.
@@ -144,22 +144,19 @@ def _start_row(outcome: ReplicaOutcome, first_failure: datetime | None) -> Prefl
         )
         after = "; another replica had failed before" if is_later else ""
         hint = cluster_hint(outcome.tail)
-        why = f"{_end_of(outcome)}{after}{f'; {hint}' if hint else ''}{_tail_text(outcome.tail)}"
+        end = describe_end(
+            outcome.exit_code or 0,
+            out_of_memory=outcome.out_of_memory,
+            memory_bytes=outcome.memory_bytes,
+            ran_seconds=outcome.ran_seconds,
+        )
+        why = f"{end}{after}{f'; {hint}' if hint else ''}{_tail_text(outcome.tail)}"
         check = Check.CLUSTER if hint else Check.START
         return PreflightRow(check=check, where=where, result=Verdict.FAILED, why=why)
     how = "ran for" if outcome.exit_code is None else "ended with 0 after"
     return PreflightRow(
         check=Check.START, where=where, result=Verdict.OK, why=f"{how} {outcome.ran_seconds:.1f} s"
     )
-
-
-def _end_of(outcome: ReplicaOutcome) -> str:
-    code, seconds = outcome.exit_code or 0, f"after {outcome.ran_seconds:.1f} s"
-    if outcome.out_of_memory:
-        limit = f", limit {outcome.memory_bytes / 2**20:.0f} MiB" if outcome.memory_bytes else ""
-        return f"ran out of memory {seconds} (exit code {code}{limit})"
-    meaning = EXIT_MEANINGS.get(code)
-    return f"exited with {code} {seconds}{f': {meaning}' if meaning else ''}"
 
 
 def _tail_text(tail: Sequence[str]) -> str:

@@ -65,11 +65,6 @@ def test_each_line_is_handed_on_once_with_its_stream(engine: FakeDocker) -> None
             r"trainer:1 exited with 3; its last output:\n    so far$",
         ),
         (
-            Program(exit_code=127),
-            {"timeout_seconds": 60},
-            r"exited with 127 \(the program was not found\); no output$",
-        ),
-        (
             Program(exit_code=137, out_of_memory=True),
             {"timeout_seconds": 60, "memory_bytes": 2**26},
             r"ran out of memory \(exit code 137, limit 64 MiB\); no output$",

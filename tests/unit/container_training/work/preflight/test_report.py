@@ -227,11 +227,6 @@ def row(outcome: ReplicaOutcome, check: Check) -> PreflightRow:
             "exited with 3 after 1.5 s; its last output:\n  a\n  b",
         ),
         (
-            {"exit_code": 127},
-            "failed",
-            "exited with 127 after 1.5 s: the program was not found; no output",
-        ),
-        (
             {"exit_code": 137, "out_of_memory": True, "memory_bytes": 2**26},
             "failed",
             "ran out of memory after 1.5 s (exit code 137, limit 64 MiB); no output",
