@@ -9,6 +9,7 @@ from http import HTTPStatus
 
 import httpx
 
+from object_store.api.training_client import TIMEOUT_SECONDS, training_client
 from object_store.errors import Forbidden, StoreError
 
 #: Permissions of Cloud Storage's IAM.
@@ -17,7 +18,6 @@ LIST, UPDATE = "storage.objects.list", "storage.objects.update"
 GET_BUCKET, LIST_BUCKETS = "storage.buckets.get", "storage.buckets.list"
 
 _CHECK = "/ops/v1/objects:checkAccess"
-_TIMEOUT_SECONDS = 10.0
 #: For a question whose last answer was yes.
 _SHORT_SECONDS = 2.0
 #: How long a yes is good for. A no is asked for again each time.
@@ -69,7 +69,7 @@ class ContainerAccess:
 
     def __init__(self, training_url: str | None, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self._url = training_url.rstrip("/") + _CHECK if training_url else None
-        self._http = httpx.AsyncClient(transport=transport, trust_env=False)
+        self._http = training_client(training_url, transport)
         self._yes: dict[tuple[str, ...], _Yes] = {}
 
     async def close(self) -> None:
@@ -109,7 +109,7 @@ class ContainerAccess:
         while True:
             may_pass = True
             try:
-                timeout = _TIMEOUT_SECONDS if patience_seconds else _SHORT_SECONDS
+                timeout = TIMEOUT_SECONDS if patience_seconds else _SHORT_SECONDS
                 answer = await self._http.post(url, json=asdict(question), timeout=timeout)
                 if answer.is_success:
                     body: dict[str, object] = answer.json()

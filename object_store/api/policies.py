@@ -9,10 +9,10 @@ from starlette.responses import Response
 
 from object_store.api.buckets import REGISTRY_BUCKET
 from object_store.api.call import Call
+from object_store.api.training_client import training_client
 from object_store.errors import Invalid, NotFound, StoreError
 
 _PASSED_ON = ("authorization", "content-type")
-_TIMEOUT_SECONDS = 10.0
 
 
 class BucketPolicies:
@@ -24,8 +24,7 @@ class BucketPolicies:
 
     def __init__(self, training_url: str | None, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self._url = training_url.rstrip("/") if training_url else None
-        # trust_env: a proxy of the environment must not see requests over loopback.
-        self._http = httpx.AsyncClient(timeout=_TIMEOUT_SECONDS, transport=transport, trust_env=False)
+        self._http = training_client(training_url, transport)
 
     async def close(self) -> None:
         """Close the connections; may be called twice."""
