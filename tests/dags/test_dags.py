@@ -339,6 +339,7 @@ def test_reading_a_dag_imports_nothing_heavy(path: Path, modules: dict[str, list
         *("google.cloud.aiplatform", "docker", "optuna"),
         # What a task makes when it runs.
         *("training_api.clients.training", "training_api.clients.vertex", "training_api.clients.iam"),
+        "container_training.work.models.data_snapshots",
     ],
 )
 def test_where_dags_are_read_there_is_none_of_them_at_all(name: str, modules: dict[str, list[str]]) -> None:

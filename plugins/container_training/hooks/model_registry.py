@@ -6,17 +6,22 @@ MLflow follows it if a connection names a server.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from container_training.hooks.closing import ClosingHook
+from container_training.hooks.importing import importing
 from container_training.hooks.service_address import InvalidConnection
 from container_training.hooks.storage import StorageHook
-from container_training.work.models.data_snapshots import SnapshotStore
 from container_training.work.models.mlflow_registry import MlflowRegistry
 from container_training.work.models.registry import ModelRegistry
 from container_training.work.object_store import ObjectStore, require_uri
 from training_api.cached import cached_property
+
+if TYPE_CHECKING:
+    from container_training.work.models.data_snapshots import SnapshotStore
 
 
 class ModelRegistryHook(ClosingHook):
@@ -54,6 +59,8 @@ class ModelRegistryHook(ClosingHook):
     @property
     def snapshots(self) -> SnapshotStore:
         """The snapshots of data of this model, over the same connections."""
+        with importing():
+            from container_training.work.models.data_snapshots import SnapshotStore
         return SnapshotStore(self._store, self.model_folder)
 
     def get_conn(self) -> ModelRegistry:
