@@ -316,7 +316,8 @@ class Scheduler:
             took = time.monotonic() - started
             if took > _SHORT_SECONDS:
                 self._stopping.wait(min(took, _ACTIVE_SECONDS))
-            is_settling = time.monotonic() - self._event_at < 2 * _SETTLING_SECONDS
+            # Counted from its start: a step that takes long may have read the list before it showed the end.
+            is_settling = started - self._event_at < 2 * _SETTLING_SECONDS
             self._wake.wait(timeout=_SETTLING_SECONDS if is_settling else pause)
 
     def _watch(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -96,11 +97,14 @@ def test_a_loop_that_fails_does_not_beat(tmp_path: Path) -> None:
     assert after_failure == first
 
 
-def test_after_an_event_the_loop_looks_twice(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("slow_seconds", [0.0, 0.3])
+def test_the_loop_looks_until_the_engines_list_shows_an_event(
+    world: World, monkeypatch: pytest.MonkeyPatch, slow_seconds: float
+) -> None:
     # As Docker does: the list of containers shows an end a moment after the event.
     for name in ("_ACTIVE_SECONDS", "_IDLE_SECONDS"):
         monkeypatch.setattr(f"training_service.loop.scheduler.{name}", 3600.0)
-    happens, looks, observe = threading.Event(), list[int](), world.engine.observe
+    happens, looks, observe = threading.Event(), list[float](), world.engine.observe
 
     def events() -> Iterator[None]:
         happens.wait()
@@ -108,15 +112,19 @@ def test_after_an_event_the_loop_looks_twice(world: World, monkeypatch: pytest.M
         threading.Event().wait()
 
     def look() -> EngineView:
-        looks.append(1)
-        return observe()
+        looks.append(time.monotonic())
+        seen = observe()
+        if happens.is_set():
+            time.sleep(slow_seconds)
+        return seen
 
     monkeypatch.setattr(world.engine, "events", events)
     monkeypatch.setattr(world.engine, "observe", look)
     world.scheduler.start()
     wait_until(lambda: len(looks) == 1, "the loop has begun")
 
+    happened_at = time.monotonic()
     happens.set()
 
-    wait_until(lambda: len(looks) >= 3, "it has looked at the event, and again")
+    wait_until(lambda: looks[-1] >= happened_at + 0.1, "it has looked when the list shows the event")
     world.scheduler.stop()
