@@ -61,9 +61,9 @@ def make_body(job_id: str = "job", **training_input: Any) -> dict[str, Any]:
     ],
 )
 def test_bad_job_is_refused_in_the_form_of_the_api(
-    http: TestClient, body: dict[str, Any], field: str, text: str
+    unchanged: TestClient, body: dict[str, Any], field: str, text: str
 ) -> None:
-    response = http.post(PARENT, json=body)
+    response = unchanged.post(PARENT, json=body)
 
     error = response.json()["error"]
     (violation,) = error["details"][0]["fieldViolations"]
@@ -111,38 +111,38 @@ def test_bad_job_is_refused_in_the_form_of_the_api(
     ],
 )
 def test_every_error_has_the_form_of_the_api(
-    http: TestClient, request_arguments: dict[str, Any], code: int, status: str
+    unchanged: TestClient, request_arguments: dict[str, Any], code: int, status: str
 ) -> None:
-    response = http.request(**request_arguments)
+    response = unchanged.request(**request_arguments)
 
     error = response.json()["error"]
     assert (response.status_code, error["code"], error["status"]) == (code, code, status)
     assert error["message"]
 
 
-def test_form_that_a_web_page_could_send_is_refused(http: TestClient) -> None:
+def test_form_that_a_web_page_could_send_is_refused(unchanged: TestClient) -> None:
     content = b'{"jobId": "job", "trainingInput": {"masterConfig": {"imageUri": "h.test/p/i:1"}}}'
 
-    response = http.post(PARENT, content=content, headers={"content-type": "text/plain"})
+    response = unchanged.post(PARENT, content=content, headers={"content-type": "text/plain"})
 
     assert response.status_code == 400
 
 
-def test_another_method_is_answered_with_those_that_there_are(http: TestClient) -> None:
-    response = http.put(f"{PARENT}/job", json={})
+def test_another_method_is_answered_with_those_that_there_are(unchanged: TestClient) -> None:
+    response = unchanged.put(f"{PARENT}/job", json={})
 
     assert response.status_code == 405
     assert response.headers["Allow"] == "GET, PATCH"
 
 
-def test_a_method_of_a_verb_is_not_that_of_the_name_that_it_looks_like(http: TestClient) -> None:
-    response = http.delete(f"{PARENT}/job:cancel")
+def test_a_method_of_a_verb_is_not_that_of_the_name_that_it_looks_like(unchanged: TestClient) -> None:
+    response = unchanged.delete(f"{PARENT}/job:cancel")
 
     assert (response.status_code, response.headers["Allow"]) == (405, "POST")
 
 
-def test_a_long_value_is_shown_in_part(http: TestClient) -> None:
-    response = http.post(PARENT, json=make_body(workerCount="x" * 1000))
+def test_a_long_value_is_shown_in_part(unchanged: TestClient) -> None:
+    response = unchanged.post(PARENT, json=make_body(workerCount="x" * 1000))
 
     (violation,) = response.json()["error"]["details"][0]["fieldViolations"]
     assert violation["description"].endswith(f"got '{'x' * 99}...")
@@ -204,7 +204,7 @@ def test_a_code_without_a_name_is_unknown() -> None:
     [("POST", "/v1/projects/p/jobs"), ("POST", "/registry/token"), ("PUT", "/storage/v1/b/bucket/iam")],
 )
 def test_a_client_that_goes_away_within_its_body_is_no_error(
-    http: TestClient, method: str, path: str
+    unchanged: TestClient, method: str, path: str
 ) -> None:
     messages = [{"type": "http.request", "body": b"half", "more_body": True}]
 
@@ -217,4 +217,4 @@ def test_a_client_that_goes_away_within_its_body_is_no_error(
     headers = [(b"host", b"127.0.0.1"), (b"content-length", b"100"), (b"content-type", b"application/json")]
     scope = {"type": "http", "method": method, "path": path, "headers": headers, "query_string": b""}
 
-    asyncio.run(http.app(scope, receive, send))
+    asyncio.run(unchanged.app(scope, receive, send))

@@ -21,14 +21,14 @@ SCOPE = "repository:demo/a:pull,push"
 GRANTED = [{"type": "repository", "name": "demo/a", "actions": ["pull", "push"]}]
 
 
-@pytest.fixture
-def http(serve: Callable[..., TestClient], tmp_path: Path) -> TestClient:
-    """A client of a service that knows Ann's token."""
-    tokens = tmp_path / "tokens.json"
+@pytest.fixture(scope="module")
+def http(serve_shared: Callable[..., TestClient], tmp_path_factory: pytest.TempPathFactory) -> TestClient:
+    """A client of a service that knows Ann's token; it keeps nothing of what it is asked."""
+    tokens = tmp_path_factory.mktemp("tokens") / "tokens.json"
     entry = {"principal": "user:ann@example.com", "token": TOKEN, "owns": ["demo"]}
     tokens.write_text(json.dumps({"principals": [entry]}))
     tokens.chmod(0o600)
-    return serve(tokens_file=tokens)
+    return serve_shared(tokens_file=tokens)
 
 
 def get(http: TestClient, login: tuple[str, str] | None, scope: Any = SCOPE, **params: str) -> httpx.Response:
