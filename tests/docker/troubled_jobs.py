@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from datetime import datetime
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import docker
 
 from container_engines.labels import JOB_UID, SERVICE
 from tests.support.bed.service_process import ServiceProcess
+from tests.support.dead_runs import remove_each
 from tests.support.waiting import wait_until
 from training_api.clients.log_cursor import job_log_filter
 from training_api.clients.training import TrainingClient
@@ -52,10 +54,9 @@ def remove_what_is_left(docker_host: str, service: ServiceProcess) -> None:
     """After a test that has failed: an engine has few networks."""
     own = {"label": f"{SERVICE}={service.service_id}"}
     with closing(docker.APIClient(base_url=docker_host)) as engine:
-        for container in engine.containers(all=True, filters=own):
-            engine.remove_container(container["Id"], force=True, v=True)
-        for network in engine.networks(filters=own):
-            engine.remove_network(network["Id"])
+        containers = [container["Id"] for container in engine.containers(all=True, filters=own)]
+        remove_each(partial(engine.remove_container, force=True, v=True), containers)
+        remove_each(engine.remove_network, [network["Id"] for network in engine.networks(filters=own)])
 
 
 def submit(client: TrainingClient, image: ImageRef, names: Sequence[str], program: str = PROGRAM) -> None:

@@ -29,6 +29,7 @@ from tests.support.bed.machines import Machines, Node
 from tests.support.bed.port_tunnels import port_tunnels
 from tests.support.bed.real_parts import PROJECT, end_all_jobs
 from tests.support.bed.service_process import service_id_of
+from tests.support.dead_runs import remove_each
 from tests.support.kept_logs import logs_in
 from tests.support.own_images import remove_own_images
 from tests.support.ports import reserve_port
@@ -193,7 +194,7 @@ def _way_out(engine: docker.APIClient) -> Iterator[str]:
     try:
         yield made
     finally:
-        engine.remove_network(made)
+        remove_each(engine.remove_network, [made])
 
 
 def _times_ready(log: Path) -> int:

@@ -14,7 +14,6 @@ import os
 import signal
 import uuid
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ from local_stack.people.credentials import developers_header, registry_login
 from local_stack.settings import PORTS, REPOSITORY_ROOT, AirflowDatabase, Part, StackSettings
 from local_stack.stack import LocalStack
 from tests.support.bed.service_process import service_id_of
-from tests.support.dead_runs import clean_up_after_dead_runs
+from tests.support.dead_runs import clean_up_after_dead_runs, remove_each
 from tests.support.kept_logs import logs_in
 from tests.support.ports import reserve_port
 from tests.support.run_id import current_run
@@ -52,10 +51,9 @@ def engine_client() -> Iterator[docker.APIClient]:
 def _remove_shared_networks(client: docker.APIClient) -> None:
     """Remove the networks that jobs of this process's services shared: an engine has few."""
     for service_id in current_run().owned[SERVICE]:
-        for network in client.networks(filters={"label": f"{SERVICE}={service_id}"}):
-            if JOB_UID not in network["Labels"]:
-                with suppress(docker.errors.APIError):  # the job of a failed test is still in it
-                    client.remove_network(network["Id"])
+        networks = client.networks(filters={"label": f"{SERVICE}={service_id}"})
+        shared = [network["Id"] for network in networks if JOB_UID not in network["Labels"]]
+        remove_each(client.remove_network, shared)  # the job of a failed test may still be in one
 
 
 @pytest.fixture(scope="session")
