@@ -33,7 +33,7 @@ print("epoch 1", flush=True)
 print(json.dumps({"severity": "WARNING", "message": "loss rises", "loss": 0.5}), flush=True)
 print(json.dumps({"severity": "NOTICE", "message": "two\\nlines"}), flush=True)
 print(json.dumps({"severity": "DEBUG", "message": {"not": "text"}, "nested": [1, None]}), flush=True)
-time.sleep(1)  # the engine copies the two outputs side by side
+time.sleep(3)  # the engine copies the two outputs side by side
 print("no data", file=sys.stderr, flush=True)
 raise SystemExit(int(sys.argv[1]))
 """

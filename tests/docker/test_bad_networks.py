@@ -143,7 +143,11 @@ def check_engine_and_registry(bed: Bed, fault: Fault) -> None:
         time.sleep(slowness() * FAULT_SECONDS)
         bed.proxies[place].heal()
     submit(bed.client, bed.image, names[4:])
-    until_state(bed.client, names[5], JobState.RUNNING)
+    # A job of two seconds may be over before anybody has seen it run.
+    wait_until(
+        lambda: bed.client.get_job(names[5]).state in (JobState.RUNNING, JobState.SUCCEEDED),
+        "the last job runs",
+    )
     bed.proxies["engine"].suffer(fault)
     time.sleep(slowness() * FAULT_SECONDS)
     bed.proxies["engine"].heal()

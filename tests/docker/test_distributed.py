@@ -29,7 +29,8 @@ from training_api.states import JobState
 
 pytestmark = pytest.mark.docker
 
-#: Every replica listens on its port; the master asks each for its role, and ends when all have answered.
+#: Every replica listens on its port; the master asks each for its role, and ends when all have answered, and
+#: the evaluator, of which no replica knows, has called at another port.
 MEET = """
 import json, os, socket, socketserver, sys, threading, time
 spec = json.loads(os.environ["CLUSTER_SPEC"])
@@ -42,20 +43,28 @@ class Answer(socketserver.BaseRequestHandler):
 if spec["task"]["type"] != "evaluator":
     server = socketserver.ThreadingTCPServer(("", 2222), Answer)
     threading.Thread(target=server.serve_forever, daemon=True).start()
+calls = socket.create_server(("", 2223))
 print("up", me, flush=True)
+while spec["task"]["type"] == "evaluator":
+    try:
+        socket.create_connection((spec["cluster"]["master"][0].split(":")[0], 2223), timeout=5).close()
+        break
+    except OSError:
+        time.sleep(0.1)
 if spec["task"]["type"] != "master":
     time.sleep(600)
 met = []
 for role, hosts in spec["cluster"].items():
     for host in hosts:
         name, port = host.split(":")
-        for _ in range(200):
+        for _ in range(1200):
             try:
                 with socket.create_connection((name, int(port)), timeout=5) as peer:
                     met.append(peer.makefile().read())
                 break
             except OSError:
                 time.sleep(0.1)
+calls.accept()
 print("met", json.dumps(sorted(met)), flush=True)
 """
 SLEEP = "import time; print('up', flush=True); time.sleep(600)"

@@ -29,6 +29,7 @@ from tests.support.bed.image_tasks import (
     task_context,
 )
 from tests.support.bed.own_engine import run_own_engine
+from tests.support.full_memory import FULL_MEMORY
 from tests.support.ports import reserve_port
 from tests.support.run_id import current_run
 from tests.support.waiting import wait_until
@@ -218,11 +219,11 @@ def test_a_test_run_is_given_the_job_directory(python_image: str, task_log: list
         ("import sys; print('so far'); sys.exit(3)", {}, r"exited with 3; its last output:\n    so far"),
         (
             "import time; print('waiting'); time.sleep(600)",
-            {"timeout": 2},
-            r"time limit of 2 s, and was killed; its last output:\n    waiting",
+            {"timeout": 8},
+            r"time limit of 8 s, and was killed; its last output:\n    waiting",
         ),
         (
-            "x = bytearray(2**28); print(len(x))",
+            FULL_MEMORY,
             {"memory_bytes": 64 * 2**20},
             r"ran out of memory \(exit code 137, limit 64 MiB\)",
         ),

@@ -67,6 +67,7 @@ def told(
             {"type": "file", "log_file_path": str(events), "append": True}
         ),
         "AIRFLOW__OPENLINEAGE__NAMESPACE": "tests",
+        "AIRFLOW__OPENLINEAGE__EXECUTION_TIMEOUT": "60",  # 10 by default, and then the event is lost
         "LINEAGE_IMAGE": f"{pushed_image.name}:test",
         "LINEAGE_DATA": data_uri,
         "LINEAGE_TRAINER": TRAINER,

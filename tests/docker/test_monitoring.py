@@ -106,17 +106,17 @@ def _run_jobs(training: TrainingClient, engine: docker.APIClient, image: str) ->
     )
     submit(success, "pass")
     submit(failure, "raise SystemExit(3)")
-    submit(restart, f"import time; time.sleep({scaled(3)})")
+    submit(restart, f"import time; time.sleep({scaled(6)})")
     study = HyperparameterSpec(
         goal=Goal.MAXIMIZE,
         hyperparameter_metric_tag="accuracy",
         max_trials=1,
         params=[ParameterSpec(parameter_name="lr", type=ParameterType.DOUBLE, min_value=0, max_value=1)],
     )
-    submit(tuned, TRIAL, hyperparameters=study)
     until_state(training, restart, JobState.RUNNING)
     (container,) = engine.containers(filters={"label": f"container-training.job={restart}"})
     engine.kill(container["Id"])
+    submit(tuned, TRIAL, hyperparameters=study)
     until_state(training, failure, JobState.FAILED)
     for job_id in (success, restart, tuned):
         until_state(training, job_id, JobState.SUCCEEDED)

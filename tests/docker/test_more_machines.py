@@ -90,7 +90,7 @@ for step in range(1, 31):
     lines.append(json.dumps({**report, "accuracy": str(step / 30)}, sort_keys=True))
     with open(path, "w") as file:
         file.write("\\n".join(lines[-100:]) + "\\n")
-    time.sleep(0.1)
+    time.sleep(0.2)
 """
 DOCKERFILE = """\
 FROM {base}
@@ -525,7 +525,7 @@ def test_jobs_of_packages_have_their_image_on_every_machine(
     config = ReplicaConfig(
         # One of Vertex AI's prebuilt ones, for which the stack runs its runtime image.
         image_uri="us-docker.pkg.dev/vertex-ai/training/any:1",
-        container_command=["sh", "-c", "ls /opt/container-training/run_package.py; sleep 3"],
+        container_command=["sh", "-c", "ls /opt/container-training/run_package.py; sleep 8"],
     )
     training_input = TrainingInput(
         region="us-central1",

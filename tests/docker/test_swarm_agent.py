@@ -40,6 +40,7 @@ from tests.support.bed.tuning_jobs import (
     put_summary_file,
     run_trial,
 )
+from tests.support.full_memory import FULL_MEMORY
 from tests.support.waiting import wait_until
 from training_api.causes import Cause
 from training_api.clients.fleet import OpsClient
@@ -71,16 +72,13 @@ while True:
         pass
     time.sleep(0.2)
 """
-#: Fills its memory when it gets the signal.
-FULL = """
-import signal, time
-def fill(*_):
-    held = []
-    while True:
-        held.append(b"x" * (16 << 20))
-signal.signal(signal.SIGUSR1, fill)
+#: Runs out of memory when it gets the signal.
+FULL = f"""
+import signal
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
 print("ready", flush=True)
-time.sleep(600)
+signal.sigwait([signal.SIGUSR1])
+{FULL_MEMORY}
 """
 #: Says who it is by its metadata, then whether tokens can be had: new ones, and one that was had before.
 WHO = """

@@ -173,7 +173,7 @@ def test_a_job_reaches_what_it_needs_and_what_the_setting_says(
     until_state(training, job_id, JobState.SUCCEEDED)
 
     lines = messages(training, job_id)
-    assert reached(lines) == REACHED[mode], lines
+    assert reached(lines) == REACHED[mode], "\n".join(lines)
     assert "master-replica-0: SAID demo-project" in lines
 
 

@@ -59,7 +59,7 @@ MASTER = """
 import json, os, socket, time
 spec = json.loads(os.environ["CLUSTER_SPEC"])
 host, port = spec["cluster"]["worker"][0].split(":")
-for _ in range(100):
+for _ in range(1200):
     try:
         print("worker said", socket.create_connection((host, int(port)), timeout=1).makefile().read())
         break

@@ -111,7 +111,8 @@ class Person:
         Show ``path`` in ``page``.
 
         Chromium drops all requests when the machine's networks change, which each job on the engine causes.
-        The dashboard's pages retry. Airflow's own pages stay empty until somebody reloads them, as this does.
+        A page of the dashboard reloads itself. A second reload at the same time would fail, so this waits.
+        A page of Airflow's stays empty, so this reloads it.
         """
         dropped: list[str] = []
 
@@ -121,6 +122,9 @@ class Person:
 
         page.on("requestfailed", hear)
         page.goto(path)
+        if dropped and path.startswith("/training"):
+            page.locator("#live:not(:empty)").wait_for(state="attached")
+            dropped.clear()
         while dropped:
             dropped.clear()
             page.reload()

@@ -12,6 +12,7 @@ from local_stack.people.airflow_api import AirflowApi
 from local_stack.settings import Part
 from local_stack.stack import LocalStack
 from tests.e2e.airflow_run import Run, wait_until
+from tests.support.speed import scaled
 from training_api.clients.training import TrainingClient
 from training_api.job.image_ref import ImageRef
 from training_api.states import JobState
@@ -21,7 +22,6 @@ pytestmark = [pytest.mark.docker, pytest.mark.e2e]
 DAG = "train_from_image"
 WAIT = "wait_until_finished"
 SLEEPS = "import time; time.sleep(900)"
-TICKS = "import time; [print('tick', i, flush=True) or time.sleep(0.5) for i in range(16)]"
 
 
 def wait_for_line(run: Run, line: str) -> None:
@@ -69,7 +69,10 @@ def test_clearing_the_wait_keeps_the_job_and_waits_anew(
 def test_wait_outlives_the_service_and_says_so(
     start_program: Callable[[str], Run], stack: LocalStack
 ) -> None:
-    run = start_program(TICKS)
+    # Longer than the wait takes until it is deferred: it looks for five seconds before.
+    run = start_program(
+        f"import time; [print('tick', i, flush=True) or time.sleep({scaled(1)}) for i in range(16)]"
+    )
     run.wait_for_task(WAIT, "deferred")
     wait_for_line(run, "tick 2")
 

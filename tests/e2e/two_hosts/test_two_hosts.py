@@ -77,8 +77,12 @@ def test_a_run_succeeds_with_its_tasks_on_both_hosts(dag_id: str, two: TwoHosts)
 def test_a_host_that_dies_loses_nothing(phase: str, two: TwoHosts) -> None:
     run = Run.start(two.api, "slow_pipeline")
     task = "train.wait_until_finished" if phase == "wait" else f"train.{phase}"
+    middle = ["deferred"] if phase == "wait" else ["running"]
+    if phase == "submit":
+        # Nothing slows it down: it may be over before anybody has looked.
+        middle.append("success")
     wait_until(
-        lambda: run.states().get(task) == ("deferred" if phase == "wait" else "running"),
+        lambda: run.states().get(task) in middle,
         f"{task} is in its middle",
         seconds=240,
         poll_seconds=0.1,
@@ -87,12 +91,14 @@ def test_a_host_that_dies_loses_nothing(phase: str, two: TwoHosts) -> None:
     victim = two.hosts[hosts_of(two, run).get(task) or "node1"]
 
     victim.kill()
+    is_cut = run.states()[task] == "running"
     try:
         assert run.wait_for_end(patience_seconds=_PATIENCE_SECONDS) == "success", run.states()
     finally:
         victim.start()
 
-    assert phase == "wait" or run.tries(task) > 1
+    assert is_cut or phase in ("wait", "submit")
+    assert run.tries(task) > 1 or not is_cut
     labels = [run.run_id]
     jobs = [job for job in two.training.list_jobs(page_size=100).jobs or [] if is_of(job.labels, labels[0])]
     assert [job.state for job in jobs] == [JobState.SUCCEEDED]

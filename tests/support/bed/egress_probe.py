@@ -39,12 +39,15 @@ for name, (kind, host, port) in json.loads(sys.argv[1]).items():
         print("CLOSED", name, type(error).__name__, flush=True)
 (worker,) = json.loads(os.environ["CLUSTER_SPEC"])["cluster"]["worker"]
 name, port = worker.split(":")
-for _ in range(100):
+why = ""
+for _ in range(300):  # the worker may start a minute after the master
     try:
         tcp(name, int(port))
         reached.append("peer")
         break
-    except OSError:
+    except OSError as error:
+        if why != (why := repr(error)):
+            print("NOT YET", name, why, flush=True)
         time.sleep(0.2)
 print("REACHED", ",".join(sorted(reached)), flush=True)
 """

@@ -297,9 +297,7 @@ def forged_metrics(tries: Tries, told: Told) -> None:
 def odd_folders(tries: Tries, told: Told) -> None:
     path = Path(told["metrics"], told["metric_file"])
     for make in (os.mkfifo, _make_deep, _make_many):
-        time.sleep(0.3)
-        path.unlink(missing_ok=True)
-        make(path)
+        _put_in_place_of(path, make)
     _make_deep(Path(told["metrics"], "deep"))
     _make_many(Path(told["metrics"], "many"))
 
@@ -343,13 +341,17 @@ def _hold_open(host: str, port: int, count: int, most: int) -> str:
         for _ in range(count):
             with contextlib.suppress(OSError):
                 clients.append(held.enter_context(socket.create_connection((host, port), timeout=_SECONDS)))
-        time.sleep(0.5)
         poll = select.poll()
         for client in clients:
             poll.register(client, select.POLLIN)
-        # The end of a connection is something to read.
-        alive = len(clients) - len(poll.poll(0))
-        return _must(alive > most, f"{alive} stay open")
+
+        def alive() -> int:
+            # The end of a connection is something to read.
+            return len(clients) - len(poll.poll(0))
+
+        # The kernel takes all of them; the server ends those beyond its limit when it gets to them.
+        _wait_until(lambda: alive() <= most)
+        return _must((still := alive()) > most, f"{still} stay open")
 
 
 def _store(
@@ -428,6 +430,24 @@ def _start_many(count: int) -> str:
         for thread in threads:
             thread.join()
     return f"{len(pids)} processes and {len(threads)} threads"
+
+
+def _put_in_place_of(path: Path, make: Callable[[Path], object]) -> None:
+    """Make something where the service puts an empty file, which it may do again at any moment."""
+    while True:
+        _wait_until(path.is_file)
+        path.unlink(missing_ok=True)
+        with contextlib.suppress(FileExistsError):
+            make(path)
+            return
+
+
+def _wait_until(holds: Callable[[], bool], seconds: float = 10.0) -> bool:
+    """Return whether it holds within that time."""
+    end = time.monotonic() + seconds
+    while not (found := holds()) and time.monotonic() < end:
+        time.sleep(0.05)
+    return found
 
 
 def _make_deep(path: Path, depth: int = 1500) -> None:

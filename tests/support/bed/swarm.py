@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from tests.support.bed.machines import START_SECONDS, Machines, Node
+from tests.support.speed import drawn_out
 from tests.support.waiting import wait_until
 
-#: How often nodes report to the manager; a node that is silent for about three times this long is down.
-_HEARTBEAT_SECONDS = 2
+#: How often nodes of an idle machine report; one that is silent for about three times as long is down.
+_HEARTBEAT_SECONDS = 2.0
 
 
 class Swarm(Machines):
@@ -16,7 +17,9 @@ class Swarm(Machines):
         """Start all nodes and join them."""
         super().up()
         manager = self.manager.client()
-        specification = manager.create_swarm_spec(dispatcher_heartbeat_period=_HEARTBEAT_SECONDS * 10**9)
+        specification = manager.create_swarm_spec(
+            dispatcher_heartbeat_period=round(drawn_out(_HEARTBEAT_SECONDS) * 10**9)
+        )
         first = self.manager.address
         manager.init_swarm(first, f"{first}:2377", swarm_spec=specification, data_path_addr=first)
         token = manager.inspect_swarm()["JoinTokens"]["Worker"]
