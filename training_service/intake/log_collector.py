@@ -210,9 +210,10 @@ class LogCollector:
 
     def _abandon(self, reading: LogReading) -> None:
         """Read the rest without following; if that hangs, let the job end without it."""
-        logger.warning("log hangs", container=reading.container, gives_up=reading.is_last)
-        reading.batch.close(is_end_missing=reading.is_last)
-        if reading.is_last:
+        is_last = reading.is_last  # its thread may wake up, and begin its last reading
+        logger.warning("log hangs", container=reading.container, gives_up=is_last)
+        reading.batch.close(is_end_missing=is_last)
+        if is_last:
             self._end(reading, is_drained=True)
             return
         batch = reading.batch.successor()

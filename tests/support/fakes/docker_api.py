@@ -9,7 +9,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -305,13 +305,15 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _hang(self, asked: str) -> bool:
         """Answer no further until the engine lets go; whether the caller is there still."""
-        if says := self.engine.hanging.get(asked, ""):
-            self._begin_stream(says.encode())
-        while not self.engine.release.wait(0.02):
-            readable, _, _ = select.select([self.connection], [], [], 0)
-            if readable and not self.connection.recv(1, socket.MSG_PEEK):
-                return False
-        return True
+        with suppress(ConnectionError):  # the caller went away with bytes on their way
+            if says := self.engine.hanging.get(asked, ""):
+                self._begin_stream(says.encode())
+            while not self.engine.release.wait(0.02):
+                readable, _, _ = select.select([self.connection], [], [], 0)
+                if readable and not self.connection.recv(1, socket.MSG_PEEK):
+                    return False
+            return True
+        return False
 
     def _begin_stream(self, content: bytes) -> None:
         self.send_response(200)

@@ -126,6 +126,8 @@ class _Run:
                 self._time_limit(),
             ):
                 self._start()
+                if self._is_late.is_set():
+                    self._kill()  # what was not started yet could not be killed
                 end = self._follow()
         except EngineError:
             if not self._cancellation.is_cancelled:  # the cancel removed it
@@ -188,14 +190,17 @@ class _Run:
             else "; no output"
         )
 
+    def _kill(self) -> None:
+        with suppress(EngineError):  # it has just ended by itself, or has not started yet
+            self._driver.kill(self._container)
+
     @contextmanager
     def _time_limit(self) -> Iterator[None]:
         """Kill the container when its time is over; that also ends the reading of its output."""
 
         def kill() -> None:
             self._is_late.set()
-            with suppress(EngineError):  # it has just ended by itself
-                self._driver.kill(self._container)
+            self._kill()
 
         timer = threading.Timer(self._limits.timeout_seconds, kill)
         timer.daemon = True

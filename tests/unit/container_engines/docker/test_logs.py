@@ -16,6 +16,7 @@ from container_engines.base import LogLine, LogStream
 from container_engines.docker import logs
 from container_engines.docker.errors import engine_errors
 from container_engines.docker.logs import _frames, _lines, _Repeats, _to_ns, read_frames
+from tests.support.speed import drawn_out
 from training_api.errors import EngineUnavailable
 
 STAMP = b"2026-01-01T00:00:00.123456789Z"
@@ -69,7 +70,7 @@ def hanging_engine() -> Iterator[docker.APIClient]:
 
 
 def test_reading_what_there_is_gives_up_when_nothing_comes(hanging_engine: docker.APIClient) -> None:
-    lines = read_frames(hanging_engine, "containers/x", 0, follow=False, quiet_seconds=0.2)
+    lines = read_frames(hanging_engine, "containers/x", 0, follow=False, quiet_seconds=drawn_out(0.5))
 
     assert next(lines).text == "first"
     with pytest.raises(EngineUnavailable), engine_errors("read a log"):
@@ -77,7 +78,7 @@ def test_reading_what_there_is_gives_up_when_nothing_comes(hanging_engine: docke
 
 
 def test_a_follower_to_which_nothing_comes_for_long_just_ends(hanging_engine: docker.APIClient) -> None:
-    lines = read_frames(hanging_engine, "containers/x", 0, follow=True, quiet_seconds=0.2)
+    lines = read_frames(hanging_engine, "containers/x", 0, follow=True, quiet_seconds=drawn_out(0.5))
 
     assert [line.text for line in lines] == ["first"]
 

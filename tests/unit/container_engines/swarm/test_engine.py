@@ -113,7 +113,7 @@ def test_a_start_waits_a_few_seconds_for_a_machine_that_pulls_and_goes_on_when_a
     with pytest.raises(StillStarting, match="a replica still prepares on machine one after 3 s"):
         engine.start_replica(LAUNCH)
 
-    assert time.monotonic() - began < scaled(5)
+    assert time.monotonic() - began < scaled(30)
     manager.phase = TaskPhase.RUNS
     engine.start_replica(LAUNCH)
     assert (manager.made, manager.removed) == (1, 0)
@@ -150,7 +150,7 @@ def test_a_chosen_machine_that_takes_nothing_is_given_up_at_once(
     with pytest.raises(EngineUnavailable, match=says):
         engine.start_replica(replace(LAUNCH, machine=machine))
 
-    assert time.monotonic() - began < scaled(5)
+    assert time.monotonic() - began < scaled(30)
     assert manager.removed == 1
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from container_training.runtime import killing
 from container_training.runtime.killing import TaskFate, fate_in_signal_handler, fate_of
+from tests.support.speed import scaled
 
 
 @pytest.mark.parametrize(
@@ -104,5 +105,6 @@ def test_a_signal_handler_does_not_wait_for_a_supervisor_that_hangs(monkeypatch:
 
 def test_a_signal_handler_gets_the_fate_that_is_there_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(killing, "fate_of", lambda _: TaskFate.RESTARTED)
+    monkeypatch.setattr(killing, "_FATE_SECONDS", scaled(60))
 
     assert fate_in_signal_handler(make_task_instance()) is TaskFate.RESTARTED

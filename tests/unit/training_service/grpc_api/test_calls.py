@@ -313,6 +313,11 @@ def test_what_was_begun_is_done_and_noted_though_the_client_has_gone(
     call = rpc.channel.unary_unary(f"/{JOB_SERVICE}/CreateCustomJob").future(request)
     assert begun.wait(30)
     call.cancel()
+    # The service has seen it, while what was begun still waits.
+    wait_until(
+        lambda: _count(rpc, f"{JOB_SERVICE}/CreateCustomJob", "CANCELLED") == 1,
+        "the end of the call is counted",
+    )
     may_go_on.set()
 
     # An empty job is refused, and a refusal of a change is noted.
@@ -320,10 +325,6 @@ def test_what_was_begun_is_done_and_noted_though_the_client_has_gone(
         lambda: audit_entries(rpc) or None, "the call is in the audit log", ignoring=AssertionError
     )
     assert entry["status"] == {"code": 3}
-    wait_until(
-        lambda: _count(rpc, f"{JOB_SERVICE}/CreateCustomJob", "CANCELLED") == 1,
-        "the end of the call is counted",
-    )
 
 
 def test_a_deadline_ends_the_call(rpc: Rpc, monkeypatch: pytest.MonkeyPatch) -> None:

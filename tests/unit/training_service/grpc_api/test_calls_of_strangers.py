@@ -80,10 +80,10 @@ def test_a_token_is_verified_once(guarded: Rpc, monkeypatch: pytest.MonkeyPatch,
 
 
 def test_a_message_that_does_not_come_ends_the_call(guarded: Rpc, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calls, "READ_SECONDS", 0.1)
-
-    with held_open(guarded.port, 2, ANN) as held:
-        (words,) = {str(each.exception(scaled(30)).details()) for each in held}
+    with monkeypatch.context() as patch:
+        patch.setattr(calls, "READ_SECONDS", 0.1)
+        with held_open(guarded.port, 2, ANN) as held:
+            (words,) = {str(each.exception(scaled(30)).details()) for each in held}
 
     assert words == "the message must have come within 0.1 s; send it at once"
     assert guarded.call("CreateCustomJob", NEW, ANN)

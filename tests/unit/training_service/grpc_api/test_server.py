@@ -18,8 +18,10 @@ from starlette.responses import JSONResponse
 from container_engines.memory.engine import MemoryEngine
 from tests.support.certificates import own_certificate
 from tests.support.rpc import JOB_SERVICE, serving
+from tests.support.speed import scaled
 from training_api.errors import TrainingError
 from training_service.api.vertex_v1.messages import message_class
+from training_service.grpc_api import server
 from training_service.grpc_api.server import GrpcPortUnusable
 from training_service.settings import ServiceSettings
 from training_service.telemetry.metrics import Metrics
@@ -111,7 +113,10 @@ def test_a_flood_of_pings_closes_the_connection() -> None:
     assert b"too_many_pings" in said
 
 
-def test_a_call_that_is_being_answered_ends_well_when_the_server_stops() -> None:
+def test_a_call_that_is_being_answered_ends_well_when_the_server_stops(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server, "_STOP_SECONDS", scaled(60))
     begun, may_go_on = threading.Event(), threading.Event()
 
     async def slow(scope: Any, receive: Any, send: Any) -> None:

@@ -6,6 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -19,8 +20,10 @@ from training_api.dialects.registry import DIALECTS
 from training_api.errors import EngineUnavailable
 from training_api.job.cluster import ReplicaId, ReplicaRole
 from training_api.states import ReplicaState
+from training_service.intake.log_batch import LogBatch
 from training_service.intake.log_collector import LogCollector
 from training_service.intake.log_limiter import LogLimit, Loss
+from training_service.intake.log_reading import LogReading
 from training_service.model.records import JobRecord, Trial
 from training_service.store.logs.log_store import LogStore, NewLogEntry
 
@@ -249,6 +252,31 @@ def test_a_follower_that_wakes_up_when_it_was_abandoned_stores_nothing(world: Wo
     collector.stop()
 
 
+def test_a_follower_that_wakes_up_while_it_is_abandoned_is_read_after_all(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readings, close = list[LogReading](), LogBatch.close
+    begin = LogReading.__init__
+
+    def beginning(reading: LogReading, *args: Any, **options: Any) -> None:
+        begin(reading, *args, **options)
+        readings.append(reading)
+
+    def closing(batch: LogBatch, **options: Any) -> None:
+        close(batch, **options)
+        readings[0].is_last = True
+
+    monkeypatch.setattr(LogReading, "__init__", beginning)
+    monkeypatch.setattr(LogBatch, "close", closing)
+    engine = HangingEngine()
+
+    drain_hung(world, engine).stop()
+    engine.release.set()
+
+    assert engine.readings == [True, False]
+    assert [line for line in world.messages() if "half" in line] == [WHOLE.text]
+
+
 def test_a_log_that_never_comes_ends_with_a_warning_and_counts_as_a_loss(world: World) -> None:
     engine = HangingEngine(hangs_at_the_end=True)
     losses = drain(world, engine)
@@ -275,14 +303,14 @@ def test_an_engine_that_is_away_gives_its_log_when_it_is_back(world: World) -> N
         drained.set,
         dialects=DIALECTS,
         on_loss=losses.append,
-        end_seconds=0.1,
-        last_seconds=0.1,
+        end_seconds=1.0,
+        last_seconds=1.0,
     )
     collector.start()
 
     collector.follow(record, exited(running))
 
-    wait_until(lambda: engine.pings > 3, "it was away for much longer than one that answers is waited for")
+    wait_until(lambda: engine.pings > 4, "it was away for much longer than one that answers is waited for")
     assert not drained.is_set()
     engine.available = True
     assert drained.wait(scaled(60))

@@ -70,7 +70,7 @@ class Collected:
         assert self.collector.drained == {"container"}
 
     def steps(self, record: JobRecord) -> list[int]:
-        return [one.report.step for one in self.store.newer(record.uid, "accuracy", 0, 1000)]
+        return [one.report.step for one in self.store.newer(record.uid, "accuracy", 0, 10**6)]
 
 
 @contextmanager
@@ -153,11 +153,11 @@ def test_a_service_that_is_killed_loses_and_doubles_nothing(tmp_path: Path) -> N
     uid, mount = service.stdout.readline().split()
     trainer = run_reporter(mount, 300, 0.01)
     assert trainer.stdout
-    seen = [int(trainer.stdout.readline()) for _ in range(150)]
+    seen = [int(trainer.stdout.readline()) for _ in range(210)]
     record = make_record(World(open_database(f"sqlite:///{tmp_path / 'jobs.db'}")))
     service.kill()
     service.communicate()
-    while len(seen) < 170:  # fewer than the file keeps
+    while len(seen) < 230:  # fewer than the file keeps
         seen.append(int(trainer.stdout.readline()))
 
     with collecting(tmp_path, keep=(uid,)) as collected:
@@ -366,9 +366,8 @@ def test_a_deep_folder_in_the_place_of_the_file_stops_nothing(world: World, deep
     with collecting(deep) as collected:
         place = Path(collected.collector.prepare(record, MASTER)) / METRIC_FILE_NAME
         dig(deep / "deep", 1200)
-        place.unlink()
-        (deep / "deep").rename(place)
-        wait_until(lambda: not place.is_dir(), "the folder is out of the way")
+        put_in_place(place, (deep / "deep").rename)
+        wait_until(place.is_file, "the folder is out of the way")
         place.write_bytes(LINE)
         collected.end(record)
 

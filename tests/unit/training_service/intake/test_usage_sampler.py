@@ -80,9 +80,9 @@ def test_the_first_sample_is_the_average_since_the_start(world: World) -> None:
     world.submit()
     record = world.store.get(PROJECT, "job")
     store, engine = UsageStore(world.database), ScriptedUsage()
-    engine.usage = Usage(cpu_seconds=5, memory_bytes=64 * MIB)
-    sampler = UsageSampler(engine, store)
-    sampler.follow(record, container(ReplicaState.RUNNING, timedelta(seconds=10)))
+    engine.usage = Usage(cpu_seconds=500, memory_bytes=64 * MIB)
+    sampler = UsageSampler(engine, store, lambda: 0.0)
+    sampler.follow(record, container(ReplicaState.RUNNING, timedelta(seconds=1000)))
 
     sampler.sample()
     sampler.sample()  # not due
@@ -251,16 +251,16 @@ def test_a_sample_is_of_when_it_was_taken_and_stored_once(world: World) -> None:
     now = 100.0
     store, engine = UsageStore(world.database), ScriptedUsage()
     sampler = UsageSampler(engine, store, lambda: now)
-    sampler.follow(record, container(ReplicaState.RUNNING, timedelta(seconds=10)))
-    engine.usage = Usage(cpu_seconds=5, memory_bytes=1, age_seconds=2.0)
+    sampler.follow(record, container(ReplicaState.RUNNING, timedelta(seconds=402)))
+    engine.usage = Usage(cpu_seconds=200, memory_bytes=1, age_seconds=2.0)
     sampler.sample()
 
     now += 3.0  # the machine has taken no other since
-    engine.usage = Usage(cpu_seconds=5, memory_bytes=1, age_seconds=5.0)
+    engine.usage = Usage(cpu_seconds=200, memory_bytes=1, age_seconds=5.0)
     sampler.sample()
     now += 3.0  # taken six seconds after the first, one second ago
-    engine.usage = Usage(cpu_seconds=11, memory_bytes=1, age_seconds=2.0)
+    engine.usage = Usage(cpu_seconds=206, memory_bytes=1, age_seconds=2.0)
     sampler.sample()
 
     (series,) = store.of_job(record.uid)
-    assert series.cpu_cores == [pytest.approx(5 / 8, rel=0.05), pytest.approx(1.0)]
+    assert series.cpu_cores == [pytest.approx(0.5, rel=0.05), pytest.approx(1.0)]

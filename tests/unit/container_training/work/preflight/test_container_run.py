@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from container_engines.docker.driver import DockerDriver
 from container_training.work.images.engine import OWNER_LABEL, Cancellation
 from container_training.work.preflight.container_run import RunLimits, run_container
 from tests.support.fakes.docker_api import FakeDocker, Program, run_fake_docker
+from tests.support.speed import scaled
 from training_api.errors import EngineBusy, ImageNotFound, ImageTestFailed, InvalidJobSpec
 
 IMAGE = "trainer:1"
@@ -81,6 +84,28 @@ def test_a_bad_end_says_how_and_shows_the_last_lines(
 ) -> None:
     with pytest.raises(ImageTestFailed, match=message):
         run(engine, program, limits=RunLimits(**limits))
+
+
+def test_a_container_whose_time_is_over_before_it_has_started_is_killed_too(
+    engine: FakeDocker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, kill, was_killed = DockerDriver.start, DockerDriver.kill, threading.Event()
+
+    def killing(driver: DockerDriver, container: str) -> None:
+        try:
+            kill(driver, container)
+        finally:
+            was_killed.set()
+
+    def starting(driver: DockerDriver, container: str) -> None:
+        assert was_killed.wait(scaled(60))
+        start(driver, container)
+
+    monkeypatch.setattr(DockerDriver, "kill", killing)
+    monkeypatch.setattr(DockerDriver, "start", starting)
+
+    with pytest.raises(ImageTestFailed, match=r"time limit of 0\.01 s, and was killed; .*\n    waiting$"):
+        run(engine, Program(lines=((1, "waiting"),)), limits=RunLimits(timeout_seconds=0.01))
 
 
 def test_a_cancel_from_within_the_reading_removes_the_container(engine: FakeDocker) -> None:
