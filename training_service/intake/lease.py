@@ -16,6 +16,7 @@ import signal
 import struct
 import sys
 import threading
+from contextlib import suppress
 
 _F_SETOWN_EX, _F_OWNER_TID = 15, 0  # fcntl.h; Python has no names for them
 _HAS_LEASES = sys.platform == "linux"
@@ -90,4 +91,5 @@ class BreakSignal:
         self._event.set()
         thread = self._thread
         if _HAS_LEASES and thread and thread.ident and thread.is_alive():
-            signal.pthread_kill(thread.ident, signal.SIGIO)
+            with suppress(ProcessLookupError):  # it has ended just now
+                signal.pthread_kill(thread.ident, signal.SIGIO)

@@ -15,6 +15,7 @@ from local_stack.processes.supervisor_config import Program
 from local_stack.settings import LOOPBACK, Part, StackSettings
 
 FOLDER_MARK = "jobs/"
+_USE_TIMEOUT_SECONDS = 5.0
 
 
 class ObjectStore(StackPart):
@@ -89,7 +90,9 @@ class ObjectStore(StackPart):
     def use(self) -> str | None:
         """Return what lies there and what room is left, for people; ``None``: it does not answer."""
         try:
-            answer = httpx.get(f"{self.settings.object_store_url}/health", timeout=5, trust_env=False).json()
+            answer = httpx.get(
+                f"{self.settings.object_store_url}/health", timeout=_USE_TIMEOUT_SECONDS, trust_env=False
+            ).json()
             objects, stored, free = (
                 int(answer[name]) for name in ("objects", "stored_bytes", "disk_free_bytes")
             )

@@ -9,10 +9,11 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from tests.support.fakes.fake_service import EPOCH
+from tests.support.speed import scaled
 
 _Result = TypeVar("_Result")
-#: Real seconds; longer than any thread that a test waits for.
-_STUCK_SECONDS = 10.0
+#: Of an idle machine; longer than any thread that a test waits for.
+_STUCK_SECONDS = 60.0
 
 
 class VirtualClock:
@@ -52,7 +53,7 @@ class _JumpingSelector(selectors.DefaultSelector):  # type: ignore[misc, valid-t
 
     def select(self, timeout: float | None = None) -> Any:
         is_free = timeout is not None and not self.busy
-        ready = super().select(0 if is_free else _STUCK_SECONDS if timeout != 0 else 0)
+        ready = super().select(0 if is_free or timeout == 0 else scaled(_STUCK_SECONDS))
         if not ready and timeout is None:
             raise AssertionError("everybody waits, and nothing will happen")
         if not ready and is_free and timeout:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.ports import reserve_port
 from tests.unit.trainers.trainer_modules import trainer_modules
 from training_api.dialects.ml_v1.cluster import cluster_environment
 from training_api.job.cluster import ReplicaId, ReplicaRole, replica_host
@@ -101,8 +102,7 @@ def test_a_peer_that_does_not_come_is_named(
         raise socket.gaierror(f"no address for {host}")
 
     monkeypatch.setattr(trainer.replica.socket, "gethostbyname", resolve)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        address = f"127.0.0.1:{listener.getsockname()[1]}"
+    address = f"127.0.0.1:{reserve_port()}"
 
     with pytest.raises(trainer.replica.ClusterError, match=f"{address} is not there after 0.01 s"):
         trainer.replica.wait_for_port(address, timeout_seconds=0.01)

@@ -209,6 +209,7 @@ class _Run:
             yield
         finally:
             timer.cancel()
+            timer.join()  # a kill that is under way must not outlive the client
 
 
 def last_drawn(line: str) -> str:

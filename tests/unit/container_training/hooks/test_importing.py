@@ -26,7 +26,7 @@ threading.Thread(target=work).start()
 has_begun.wait()
 child = os.fork()
 if child == 0:
-    signal.alarm(10)
+    signal.alarm(50)
     with importing():
         print("in the child", flush=True)
     os._exit(0)

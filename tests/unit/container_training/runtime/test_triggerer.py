@@ -13,6 +13,7 @@ import pytest
 from container_training.runtime import triggerer
 from container_training.runtime.triggerer import warn_without_triggerer
 from tests.support.loopback_server import serving
+from tests.support.speed import scaled
 
 HEARTBEAT = "2026-11-23T12:00:00+00:00"
 ABSENT = {"status": None, "latest_triggerer_heartbeat": None}
@@ -23,6 +24,7 @@ ALIVE = {"status": "healthy", "latest_triggerer_heartbeat": HEARTBEAT}
 @pytest.fixture(autouse=True)
 def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(triggerer, "_kept", {})
+    monkeypatch.setattr(triggerer, "_ANSWER_SECONDS", scaled(60))
 
 
 class Log:

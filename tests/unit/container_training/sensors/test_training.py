@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
@@ -339,10 +339,11 @@ def test_a_shorter_execution_timeout_limits_the_wait_and_leaves_the_task_to_its_
     service.add(make_job(state=JobState.RUNNING))
     sensor = make_sensor(timeout=90, execution_timeout=timedelta(seconds=30))
 
+    before = datetime.now(UTC)
     with pytest.raises(TaskDeferred) as deferred:
         sensor.execute(context)
-    deadline = datetime.fromisoformat(deferred.value.trigger.deadline_at)
-    assert timedelta(seconds=25) < deadline - datetime.now(deadline.tzinfo) <= timedelta(seconds=30)
+    deadline, limit = datetime.fromisoformat(deferred.value.trigger.deadline_at), timedelta(seconds=30)
+    assert before + limit <= deadline <= datetime.now(UTC) + limit
 
     event = make_event(outcome="TIMED_OUT", state="RUNNING")
     with pytest.raises(AirflowTaskTimeout, match="within timeout=30 s"):

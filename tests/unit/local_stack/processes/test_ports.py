@@ -6,6 +6,7 @@ import pytest
 
 from local_stack.errors import PortTaken
 from local_stack.processes.ports import free_port, is_free, listener_on, require_free
+from tests.support.ports import reserve_port
 
 
 @pytest.fixture
@@ -15,10 +16,9 @@ def taken_port() -> Iterator[int]:
 
 
 def test_a_free_port_is_free() -> None:
-    port = free_port()
-
-    assert is_free("127.0.0.1", port)
-    require_free("127.0.0.1", port, "registry", "LOCAL_STACK_REGISTRY_PORT")
+    # Another process may be quicker than this one.
+    assert any(is_free("127.0.0.1", free_port()) for _ in range(3))
+    require_free("127.0.0.1", reserve_port(), "registry", "LOCAL_STACK_REGISTRY_PORT")
 
 
 def test_a_taken_port_is_named_with_the_process_that_holds_it_and_the_way_out(taken_port: int) -> None:

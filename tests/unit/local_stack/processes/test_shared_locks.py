@@ -49,7 +49,7 @@ def test_the_second_stack_waits_for_the_first(
     with lock():
         second.start()
         assert not is_in.wait(0.2)
-    second.join(scaled(10))
+    second.join(scaled(60))
 
     assert is_in.is_set()
 

@@ -95,7 +95,7 @@ def test_a_change_that_raises_is_rolled_back_and_the_others_stay(writer: Writer,
     twice = writer.submit(insert(3))
     event.set()
 
-    assert (first.result(60), third.result(10)) == (1, 3)
+    assert (first.result(60), third.result(60)) == (1, 3)
     with pytest.raises(LookupError):
         second.result(60)
     with pytest.raises(sqlite3.IntegrityError):

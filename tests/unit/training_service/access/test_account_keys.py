@@ -95,7 +95,7 @@ def now(seconds: int) -> int:
     [
         ({"exp": now(-60), "iat": now(-3600)}, "has expired"),
         ({"exp": now(86_400)}, "must expire within"),
-        ({"iat": now(3600), "exp": now(7200)}, "none that this service knows"),
+        ({"iat": now(86_400), "exp": now(90_000)}, "none that this service knows"),
         ({"exp": None}, "none that this service knows"),
         ({"iat": None}, "none that this service knows"),
         ({"iss": None}, "none that this service knows"),

@@ -138,6 +138,7 @@ def test_a_tight_loop_loses_no_report(side: Side) -> None:
 def test_what_is_reported_while_the_service_is_away_is_kept(side: Side) -> None:
     file = side.place()
     end(report(file, 50))
+    wait_until(side.steps, "the first reports are stored")
     side.is_up = False
     end(report(file, 400))
     side.restart_service()

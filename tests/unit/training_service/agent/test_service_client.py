@@ -10,9 +10,11 @@ from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from local_stack.machines.authority import AuthorityFiles, ensure_certificate
+from tests.support.speed import scaled
 from training_service.agent.service_client import ServiceClient
 from training_service.intake.metric_stream import SinkUnavailable
 
@@ -47,6 +49,12 @@ def url(files: AuthorityFiles) -> Iterator[str]:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"https://{ADDRESS}:{server.server_port}"
         server.shutdown()
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let answers take long: they come from threads of a busy machine."""
+    monkeypatch.setattr(ServiceClient._post, "__defaults__", (httpx.Timeout(scaled(60)),))
 
 
 def sync(url: str, authority: str) -> str:

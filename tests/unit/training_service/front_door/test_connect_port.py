@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.speed import scaled
+from tests.support.ports import reserve_port
+from tests.support.speed import drawn_out, scaled
 from tests.support.waiting import wait_until_async
 from training_service.front_door.certificates import CertificateFiles, ensure_certificates
 from training_service.front_door.client_hello import peeking_context
@@ -80,7 +81,7 @@ class House:
 
 @asynccontextmanager
 async def house(
-    files: CertificateFiles, limits: Limits | None = None, *, has_grpc: bool = True
+    files: CertificateFiles, limits: Limits | None = None, *, has_grpc: bool = True, port_number: int = 0
 ) -> AsyncIterator[House]:
     servers, echoes = [], []
     for name, protocol in ((b"rest", "http/1.1"), (b"grpc", "h2")):
@@ -99,7 +100,7 @@ async def house(
         context=peeking_context(files.certificate, files.key),
         limits=limits or Limits(),
     )
-    bound = await port.start("127.0.0.1", 0)
+    bound = await port.start("127.0.0.1", port_number)
     try:
         yield House(bound, rest, grpc, files.authority)
     finally:
@@ -279,7 +280,7 @@ def test_a_flood_is_bounded_and_who_comes_after_it_is_served(files: CertificateF
 
 def test_a_tunnel_ends_where_nothing_passes_and_not_while_something_does(files: CertificateFiles) -> None:
     async def story() -> None:
-        async with house(files, Limits(idle_seconds=0.5)) as here:
+        async with house(files, Limits(idle_seconds=drawn_out(2.0))) as here:
             busy_reader, busy = await here.enter(["h2"])
             reader, writer = await here.enter(["h2"])
             assert await reader.readline() == b"grpc\n"
@@ -320,7 +321,7 @@ def test_the_other_side_learns_that_one_has_gone(who: str, files: CertificateFil
 
 def test_stopping_ends_all_connections(files: CertificateFiles) -> None:
     async def story() -> None:
-        async with house(files) as here:
+        async with house(files, port_number=reserve_port()) as here:  # which nobody else gets afterwards
             silent, silent_writer = await here.say(b"")
             inside, writer = await here.enter(["http/1.1"])
             assert await inside.readline() == b"rest\n"

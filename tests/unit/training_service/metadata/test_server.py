@@ -10,6 +10,7 @@ import pytest
 from fastapi import FastAPI
 
 from tests.support import web
+from tests.support.ports import reserve_port
 from tests.support.speed import scaled
 from tests.support.waiting import wait_until
 from training_service.metadata import server as module
@@ -34,8 +35,9 @@ def test_the_server_listens_where_it_is_told_and_says_where_it_cannot() -> None:
 def test_a_server_that_keeps_trying_listens_once_the_address_is_free() -> None:
     app = FastAPI()
     app.add_api_route("/", lambda: "here")
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        server = MetadataServer(app, "127.0.0.1", taken.getsockname()[1])
+    port = reserve_port()
+    with socket.create_server(("127.0.0.1", port)):
+        server = MetadataServer(app, "127.0.0.1", port)
         server.keep_trying()
     server.keep_trying()
     server.keep_trying()
@@ -60,7 +62,10 @@ def connect(server: MetadataServer, source: str = "127.0.0.1") -> socket.socket:
     return socket.create_connection(("127.0.0.1", server.port), scaled(60), (source, 0))
 
 
-def test_a_container_has_no_more_connections_than_its_share(here: MetadataServer) -> None:
+def test_a_container_has_no_more_connections_than_its_share(
+    here: MetadataServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_CONNECTION_SECONDS", scaled(600))
     with ExitStack() as stack:
         silent = [stack.enter_context(connect(here, "127.1.0.1")) for _ in range(3 * module.MOST_OF_ONE)]
         open_ones = list(silent)

@@ -45,5 +45,5 @@ def test_it_outlives_what_nobody_has_expected(world: World, monkeypatch: pytest.
     watch = AgentWatch(world.engine)
     watch.start()
 
-    assert was_kept.wait(scaled(10))
+    assert was_kept.wait(scaled(60))
     watch.stop()
