@@ -77,9 +77,13 @@ def service_target(folder: Path) -> Iterator[Target]:
 
 
 @contextmanager
-def store_target(folder: Path) -> Iterator[Target]:
-    """Run an object store until the block ends."""
-    port = free_port()
+def store_target(folder: Path, port: int = 0) -> Iterator[Target]:
+    """
+    Run an object store until the block ends.
+
+    :param port: 0: one that is free now.
+    """
+    port = port or free_port()
     arguments = ["serve", "--root", str(folder / "root"), "--port", str(port)]
     with _process("object_store", arguments, folder) as process:
         _get(f"http://127.0.0.1:{port}/health")

@@ -191,7 +191,8 @@ class MemoryEngine(Engine):
 
     def launches(self) -> list[ReplicaLaunch]:
         """Return the launches of the present containers."""
-        return [container.launch for container in self._containers.values()]
+        with self._lock:
+            return [container.launch for container in self._containers.values()]
 
     def reports(self, container_id: str) -> list[Report]:
         """Return what the container has reported so far."""

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from tests.support.bed.faulty_proxy import Fault, FaultyProxy
 from tests.support.bed.postgresql import PostgresServer
 from tests.support.fakes.world import World
-from tests.support.speed import scaled
+from tests.support.speed import drawn_out, scaled
 from tests.support.waiting import wait_until
 from training_api.states import JobState
 from training_service.store.database import Databases, open_databases, writing
@@ -39,7 +39,7 @@ class Service:
         self.leadership = Leadership(
             self.databases.loop,
             self.databases.name,
-            lease_seconds=3,
+            lease_seconds=drawn_out(4),
             on_active=self._begin,
             on_tick=self.has_ticked.set,
             on_lost=self.was_lost.set,
@@ -142,8 +142,8 @@ def test_a_takeover_waits_for_a_write_that_has_begun_and_a_renewal_does_not(
     wait_until(service.is_active, "it is active")
 
     with writing(service.pool).begin(), service.databases.api.connect() as other:
-        other.exec_driver_sql("SET LOCAL lock_timeout = '300ms'")
         other.execute(sa.update(leadership).values(renewed_at=sa.func.clock_timestamp()))
+        other.exec_driver_sql("SET LOCAL lock_timeout = '300ms'")
         with pytest.raises(sa.exc.OperationalError, match="lock timeout"):
             other.execute(sa.update(leadership).values(token=leadership.c.token + 1))
 
@@ -179,6 +179,6 @@ def test_a_service_whose_connection_hangs_for_good_gives_up(postgresql: Postgres
 
         network.suffer(Fault.HALF_OPEN)
 
-        assert service.was_lost.wait(scaled(20))
+        assert service.was_lost.wait(scaled(60))
         assert not service.is_active()
     service.close()

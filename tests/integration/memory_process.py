@@ -15,6 +15,7 @@ import httpx
 
 from benchmarks.support.memory_service import IMAGE
 from tests.support import web
+from tests.support.speed import drawn_out
 from tests.support.waiting import wait_until
 
 PATH = "/v1/projects/demo-project/jobs"
@@ -32,7 +33,7 @@ class MemoryProcess:
         settings = {
             "TRAINING_KEY_DIR": str(folder),
             "TRAINING_METRICS_DIR": str(folder / "metrics"),
-            "TRAINING_LEASE_SECONDS": "3",
+            "TRAINING_LEASE_SECONDS": f"{drawn_out(4):g}",
         }
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(

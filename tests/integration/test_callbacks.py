@@ -18,6 +18,7 @@ from container_training.operators.training import SubmitTrainingJobOperator
 from container_training.sensors.training import TrainingJobSensor
 from container_training.work.results.job_report import JobReport
 from tests.integration.live_service import IMAGE, LiveService, run_service
+from tests.support.speed import drawn_out
 from training_api.job.image_ref import parse_image_ref
 
 FAILING, ENDLESS = "registry.test/demo-project/failing:1", "registry.test/demo-project/endless:1"
@@ -104,12 +105,14 @@ def test_a_try_that_ran_out_of_time_is_told_of_with_its_job(
     passing: LiveService, register_dag: Callable[[DAG], DAG]
 ) -> None:
     told: Told = []
+    # The sensor must have deferred before: it polls for a quarter of the time.
+    limit = round(drawn_out(6))
     with DAG("callbacks_of_a_retry", schedule=None, default_args=listeners(told)) as dag:
         submit = SubmitTrainingJobOperator(task_id="submit", image=ENDLESS)
         TrainingJobSensor(
             task_id="finished",
             job_id=submit.output,
-            execution_timeout=timedelta(seconds=2),
+            execution_timeout=timedelta(seconds=limit),
             retries=1,
             retry_delay=timedelta(0),
         )
@@ -122,4 +125,4 @@ def test_a_try_that_ran_out_of_time_is_told_of_with_its_job(
     for _, report in ends:
         assert report is not None
         assert report.state in ("QUEUED", "PREPARING", "RUNNING")
-        assert f"job '{job_id}' was not 'finished' within timeout=2 s" in report.reason
+        assert f"job '{job_id}' was not 'finished' within timeout={limit} s" in report.reason

@@ -13,11 +13,14 @@ import pytest
 from benchmarks.fuzz.campaign import MOST_GROWTH_PERCENT, assault
 from benchmarks.fuzz.targets import Target, service_target, store_target
 from benchmarks.fuzz.witness import NOTES
+from tests.support.ports import reserve_port
 
 REQUESTS, SEED = 1500, 17
 
 
-@pytest.mark.parametrize("run", [service_target, store_target])
+@pytest.mark.parametrize(
+    "run", [service_target, lambda folder: store_target(folder, reserve_port())], ids=["service", "store"]
+)
 def test_odd_requests_are_answered_and_leave_nothing_behind(
     run: Callable[[Path], AbstractContextManager[Target]], tmp_path: Path
 ) -> None:

@@ -22,6 +22,7 @@ from container_training.hooks.backends import backend_address
 from tests.integration.submission_process import DAG_ID
 from tests.support.bed.job_watch import until_state
 from tests.support.bed.service_process import PROJECT, ServiceProcess
+from tests.support.speed import drawn_out
 from training_api.clients.backend import TrainingBackend
 from training_api.states import JobState
 
@@ -29,7 +30,7 @@ pytestmark = pytest.mark.docker
 
 #: Nobody listens there: the job lives on, PREPARING or QUEUED, and needs no container.
 IMAGE = "127.0.0.1:9/demo-project/absent:1"
-LAG_SECONDS = 1.0
+LAG_SECONDS = drawn_out(1.5)
 
 
 @pytest.fixture(scope="module")

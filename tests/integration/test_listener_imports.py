@@ -118,20 +118,20 @@ def run(program: str, *arguments: str, **variables: str) -> subprocess.Completed
         env={**os.environ, **variables},
         capture_output=True,
         text=True,
-        timeout=scaled(120),
+        timeout=scaled(240),
         check=True,
     )
 
 
 def test_a_worker_that_the_scheduler_forks_meanwhile_can_import_what_a_task_needs() -> None:
-    done = run(FORKS_MEANWHILE, str(int(scaled(20))))
+    done = run(FORKS_MEANWHILE, str(int(scaled(60))))
 
     assert done.stdout.splitlines()[-1] == "[]"
 
 
 def test_a_worker_that_is_forked_while_a_connection_is_read_can_read_its_own() -> None:
     """The lock of ``functools.cached_property`` (until 3.11) is one for all instances."""
-    done = run(FORKS_DURING_A_READ, str(int(scaled(20))))
+    done = run(FORKS_DURING_A_READ, str(int(scaled(60))))
 
     assert done.stdout.splitlines()[-1] == "0"
 

@@ -151,6 +151,11 @@ def unnamed_files(root: Path) -> set[str]:
     return (kept ^ named) | (growing - begun)
 
 
+def is_at_work(root: Path, writers: list[Writer]) -> bool:
+    """Tell whether uploads have begun, and some were answered."""
+    return any((root / "uploads").iterdir()) and any(writer.answered for writer in writers)
+
+
 @pytest.mark.parametrize("seed", [20261123])
 def test_kills_lose_nothing_that_was_answered_and_leave_nothing(seed: int, tmp_path: Path) -> None:
     port, root = reserve_port(), tmp_path / "store"
@@ -169,7 +174,8 @@ def test_kills_lose_nothing_that_was_answered_and_leave_nothing(seed: int, tmp_p
                     thread.start()
                 with socket.create_connection(("127.0.0.1", port)) as half:
                     half.sendall(_HALF_AN_UPLOAD)
-                    time.sleep(chance.uniform(0.3, 1.2))
+                    wait_until(lambda: is_at_work(root, writers), "writes are under way", poll_seconds=0.01)
+                    time.sleep(chance.uniform(0.0, 0.9))
                     process.kill()
             finally:
                 process.kill()

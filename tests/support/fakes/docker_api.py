@@ -118,7 +118,7 @@ def run_fake_docker() -> Iterator[FakeDocker]:
         yield fake
     finally:
         fake.release.set()
-        for container in fake.containers.values():
+        for container in list(fake.containers.values()):
             container.ended.set()
         server.shutdown()
         thread.join()
