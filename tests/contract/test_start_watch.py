@@ -12,14 +12,20 @@ import sqlalchemy as sa
 from tests.support.bed.faulty_proxy import Fault, FaultyProxy
 from tests.support.bed.postgresql import PostgresServer
 from tests.support.speed import drawn_out, scaled
-from training_service.store import database
+from training_service.store import connections, database
 from training_service.store.database import Databases, open_databases
 from training_service.store.start_watch import DatabaseSilent
 
 pytestmark = pytest.mark.postgresql
 
-#: Of the tests' watch; shorter than the driver waits for a connection.
-SILENCE = drawn_out(2.5, most=2)
+#: Of the tests' watch.
+SILENCE = drawn_out(2.5)
+
+
+@pytest.fixture(autouse=True)
+def patient_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the driver wait longer for a connection than the watch does."""
+    monkeypatch.setitem(connections._LIBPQ, "connect_timeout", 600)
 
 
 @pytest.fixture
