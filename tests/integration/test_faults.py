@@ -261,7 +261,7 @@ def short_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Live
 
 @contextmanager
 def _passing_time(service: LiveService) -> Iterator[None]:
-    """Let two seconds of the engine pass in each second, once there is no replica to be lost."""
+    """Let the engine's time pass twice as fast, but not while a replica is to be lost."""
     done = threading.Event()
 
     def is_quiet() -> bool:

@@ -84,7 +84,7 @@ def test_a_body_that_stalls_is_refused_and_nothing_is_stored(
 
 
 def downloads_over(store: httpx.Client) -> list[str]:
-    """Return the line of the metrics that changes when a download is over; none before the first."""
+    """Return the line of the metrics that changes when a download is over; none at first."""
     lines = store.get("/metrics").text.splitlines()
     return [line for line in lines if line.startswith("object_store_requests_total") and "by path" in line]
 
