@@ -26,7 +26,7 @@ from training_service.loop import scheduler
 from training_service.store.database import open_database
 
 #: From the death of the active service to the next decision.
-_TAKEOVER_SECONDS = 15.0
+_TAKEOVER_SECONDS = 5.0
 _AUDIT = """
 CREATE TABLE audit (at timestamptz, writer text, holder text, job text);
 CREATE FUNCTION note_change() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN

@@ -18,9 +18,9 @@ from tests.support.fakes.silent_server import SilentServer, run_silent_server
 from tests.support.speed import scaled
 from tests.support.waiting import wait_until
 from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
-from training_service.stopping import LEAVE_SECONDS
 
 IMAGE = "registry.test/project/trainer:1"
+STOP_SECONDS = 10
 SIGNALS = pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 
 
@@ -66,7 +66,7 @@ def test_while_a_pull_hangs(engine: FakeDocker, start: Callable[[str], ServicePr
     submit(service)
     wait_for_request(engine, "images/create")
 
-    service.stop(number, LEAVE_SECONDS + scaled(10))
+    service.stop(number, scaled(STOP_SECONDS))
 
 
 @SIGNALS
@@ -85,7 +85,7 @@ def test_while_a_stop_hangs_and_a_log_is_followed(
         client.cancel_job("job")
     wait_for_request(engine, "/stop")
 
-    service.stop(number, LEAVE_SECONDS + scaled(10))
+    service.stop(number, scaled(STOP_SECONDS))
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_while_the_engine_takes_requests_and_never_answers(
     # A request to the service that waits for the engine, too.
     threading.Thread(target=partial(ask_quietly, f"{service.endpoint}/health"), daemon=True).start()
 
-    service.stop(number, LEAVE_SECONDS + scaled(10))
+    service.stop(number, scaled(STOP_SECONDS))
 
 
 def ask_quietly(url: str) -> None:
