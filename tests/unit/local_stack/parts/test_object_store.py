@@ -16,20 +16,12 @@ from tests.support import web
 from tests.support.bed.store_thread import store_in_thread
 from tests.support.fakes.stack_workshop import make_workshop
 from tests.support.ports import reserve_port
-from tests.support.speed import scaled
 
 
 @pytest.fixture(autouse=True)
 def gateway(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the engine be one whose bridge is not this machine's; tests choose others."""
     monkeypatch.setattr(module, "find_gateway", lambda url: None)
-
-
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let answers take long: they come from threads of a busy machine."""
-    monkeypatch.setattr("local_stack.parts.part.PROBE_TIMEOUT_SECONDS", scaled(60))
-    monkeypatch.setattr(module, "_USE_TIMEOUT_SECONDS", scaled(60))
 
 
 @pytest.fixture

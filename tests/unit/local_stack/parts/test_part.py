@@ -13,13 +13,6 @@ from local_stack.settings import Part
 from tests.support.fakes.stack_workshop import make_workshop
 from tests.support.loopback_server import serving
 from tests.support.ports import reserve_port
-from tests.support.speed import scaled
-
-
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let answers take long: they come from threads of a busy machine."""
-    monkeypatch.setattr("local_stack.parts.part.PROBE_TIMEOUT_SECONDS", scaled(60))
 
 
 @pytest.fixture
