@@ -80,8 +80,8 @@ _WORDS: Mapping[Cause, tuple[str, str, str, str]] = {
             "tries left."
         ),
         (
-            "Look at what stops it: somebody's docker kill, the machine's own shortage of memory, the trainer that kills itself, or, after "
-            "SIGKILL, its limit of memory, which the engine does not always tell. A trainer that saves checkpoints goes on from them "
+            "Find out what stops it: a docker kill, a machine that is short of memory, or the trainer itself. After SIGKILL it may also "
+            "be the job's memory limit: the engine does not always report that. A trainer that saves checkpoints resumes from them "
             "after a restart."
         ),
         "docs/states.md#how-a-job-ends",

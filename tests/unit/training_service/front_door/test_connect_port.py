@@ -321,7 +321,8 @@ def test_the_other_side_learns_that_one_has_gone(who: str, files: CertificateFil
 
 def test_stopping_ends_all_connections(files: CertificateFiles) -> None:
     async def story() -> None:
-        async with house(files, port_number=reserve_port()) as here:  # which nobody else gets afterwards
+        # Another process may listen on an ephemeral port once it is free.
+        async with house(files, port_number=reserve_port()) as here:
             silent, silent_writer = await here.say(b"")
             inside, writer = await here.enter(["http/1.1"])
             assert await inside.readline() == b"rest\n"
