@@ -109,10 +109,12 @@ class Podman:
         """End the service, and remove its containers, networks and folder."""
         self.kill()
         subprocess.run(
-            self._command("system", "reset", "--force"),
+            # Podman 4.3 logs the removal of images beside its work: a line may come while it removes the
+            # log's folder, which then is not empty, and the command fails.
+            self._command("--events-backend=none", "system", "reset", "--force"),
             env=self._environment,
             check=True,
-            capture_output=True,
+            stdout=subprocess.DEVNULL,
         )
         shutil.rmtree(self.folder)
         shutil.rmtree(self._run_root, ignore_errors=True)
