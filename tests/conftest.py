@@ -11,6 +11,7 @@ import atexit
 import gc
 import os
 import shutil
+import subprocess
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -132,9 +133,16 @@ def _refusal(item: pytest.Item) -> str:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Say in the message of a failure where the logs of its stack lie."""
+def pytest_runtest_makereport(
+    call: pytest.CallInfo[None],
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Say in the message of a failure what a failed command said and where the logs of its stack lie."""
     report = yield
+    if call.excinfo is not None and isinstance(call.excinfo.value, subprocess.CalledProcessError):
+        for stream in ("stdout", "stderr"):
+            if text := getattr(call.excinfo.value, stream):
+                text = text.decode(errors="replace") if isinstance(text, bytes) else text
+                report.sections.append((f"{stream} of the command", text[-4000:]))
     if report.failed and (where := say_where()):
         report.sections.append(("logs that are kept", where))
     return report
