@@ -37,8 +37,8 @@ demo serve env status join-command down compose-up compose-down: setup
 	@$(PYTHON) -m local_stack $@
 
 # The tests start their own registry, object store, database and services; the test bed is the engine and the base image.
-# ONLY=docker, e2e, gcloud, browser, swarm, quick, kill, hosts, wheels or compose: that part alone. KEEP=1: beside the results of the
-# run before. PYTEST_ARGUMENTS: a path, -k, -m, and the like.
+# ONLY=docker, e2e, gcloud, browser, swarm, quick, integration, kill, hosts, wheels or compose: that part alone.
+# KEEP=1: beside the results of the run before. PYTEST_ARGUMENTS: a path, -k, -m, and the like.
 TEST_BED = $(PYTHON) -m local_stack test-bed $(PYTHON) -m tests.suite
 test: setup
 	@$(TEST_BED) --only "$(ONLY)" $(if $(KEEP),--keep-results) $(PYTEST_ARGUMENTS)

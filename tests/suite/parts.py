@@ -23,8 +23,12 @@ class Part:
     niceness: int = 0
 
 
+#: The marker expression of what needs neither an engine nor a database server.
+_NO_OTHER_PROGRAMS = "not docker and not postgresql"
+
 #: Started in this order. The kill table goes first, and Airflow's other tests when it is over: its forty
-#: tasks at once slow all others, and two such stacks take most of a run's memory. The rest: longest first.
+#: tasks at once slow all others, and two such stacks take most of a run's memory. For the memory's sake the
+#: quick tests are two processes, one after the other. The rest: longest first.
 PARTS: tuple[Part, ...] = (
     Part(name="kill", selection=("tests/e2e/kill_table",), budget_seconds=900),
     Part(
@@ -37,17 +41,20 @@ PARTS: tuple[Part, ...] = (
     ),
     Part(
         name="quick",
-        selection=(
-            *("tests/unit", "tests/contract", "tests/dags", "tests/integration"),
-            *("-m", "not docker and not postgresql"),
-        ),
-        budget_seconds=2400,
+        selection=("tests/unit", "tests/contract", "tests/dags", "-m", _NO_OTHER_PROGRAMS),
+        budget_seconds=1800,
         niceness=5,
     ),
     Part(
         name="e2e",
         selection=("tests/e2e", "--ignore=tests/e2e/kill_table", "--ignore=tests/e2e/two_hosts"),
         budget_seconds=2400,
+    ),
+    Part(
+        name="integration",
+        selection=("tests/integration", "-m", _NO_OTHER_PROGRAMS),
+        budget_seconds=1200,
+        niceness=5,
     ),
     Part(name="hosts", selection=("tests/e2e/two_hosts",), budget_seconds=720),
     Part(name="wheels", selection=("tests/packaging",), budget_seconds=540, niceness=5),
@@ -75,7 +82,7 @@ QUICK: tuple[Part, ...] = (
         name="others",
         selection=(
             *("tests/unit", "tests/contract", "tests/dags", "--ignore=tests/unit/training_service"),
-            *("-m", "not docker and not postgresql and not thorough"),
+            *("-m", f"{_NO_OTHER_PROGRAMS} and not thorough"),
         ),
         budget_seconds=180,
     ),

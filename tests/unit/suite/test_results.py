@@ -98,7 +98,20 @@ def test_the_table_of_several_runs_says_how_often_a_test_failed() -> None:
 
 
 @pytest.mark.parametrize(
-    "only", ["docker", "e2e", "gcloud", "browser", "swarm", "quick", "kill", "hosts", "wheels", "compose"]
+    "only",
+    [
+        "docker",
+        "e2e",
+        "gcloud",
+        "browser",
+        "swarm",
+        "quick",
+        "integration",
+        "kill",
+        "hosts",
+        "wheels",
+        "compose",
+    ],
 )
 def test_a_part_can_be_chosen_by_its_name(only: str) -> None:
     assert parts_for(only)
