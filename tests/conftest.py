@@ -136,7 +136,7 @@ def _refusal(item: pytest.Item) -> str:
 def pytest_runtest_makereport(
     call: pytest.CallInfo[None],
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Say in the message of a failure what a failed command said and where the logs of its stack lie."""
+    """Say in a failure what a failed command said, and where the logs of its stack lie."""
     report = yield
     if call.excinfo is not None and isinstance(call.excinfo.value, subprocess.CalledProcessError):
         for stream in ("stdout", "stderr"):
