@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, BrowserContext, Page, Request, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Error, Page, Request, expect, sync_playwright
 
 from local_stack.parts.airflow import passwords_file
 from local_stack.processes.packages import find_program
@@ -51,7 +52,9 @@ def chromium() -> Iterator[Browser]:
     assert program, "the tests of pages need the program chromium: apt-get install chromium"
     with sync_playwright() as playwright:
         expect.set_options(timeout=milliseconds(PATIENCE_SECONDS))
-        browser = playwright.chromium.launch(executable_path=program, args=_ARGUMENTS)
+        browser = playwright.chromium.launch(
+            executable_path=program, args=_ARGUMENTS, timeout=milliseconds(PATIENCE_SECONDS)
+        )
         yield browser
         browser.close()
 
@@ -61,6 +64,37 @@ def new_context(browser: Browser, base_url: str) -> BrowserContext:
     context = browser.new_context(base_url=base_url, viewport=WIDE)
     context.set_default_timeout(milliseconds(PATIENCE_SECONDS))
     return context
+
+
+def load(page: Page, path: str) -> None:
+    """
+    Show ``path`` in ``page``.
+
+    Chromium drops all requests when the machine's networks change, which each job on the engine causes.
+    A page of the dashboard that lacks a script or a style reloads itself. A second reload at the same
+    time would fail, so this waits. A page of Airflow's stays empty, so this reloads it.
+    """
+    dropped: list[str] = []
+
+    def hear(request: Request) -> None:
+        is_needed = request.resource_type in ("script", "stylesheet")
+        if is_needed and "ERR_NETWORK_CHANGED" in (request.failure or ""):
+            dropped.append(request.url)
+
+    page.on("requestfailed", hear)
+    try:
+        page.goto(path)
+    except Error as error:
+        if "ERR_NETWORK_CHANGED" not in error.message:
+            raise
+        page.goto(path)
+    if dropped and urlsplit(page.url).path.startswith("/training"):
+        page.locator("html:not([aria-busy]) #live:not(:empty)").wait_for(state="attached")
+        dropped.clear()
+    while dropped:
+        dropped.clear()
+        page.reload()
+    page.remove_listener("requestfailed", hear)
 
 
 class Person:
@@ -103,32 +137,8 @@ class Person:
     def open(self, path: str) -> Page:
         """Return a new page that shows ``path``."""
         page = self.context.new_page()
-        self.load(page, path)
+        load(page, path)
         return page
-
-    def load(self, page: Page, path: str) -> None:
-        """
-        Show ``path`` in ``page``.
-
-        Chromium drops all requests when the machine's networks change, which each job on the engine causes.
-        A page of the dashboard reloads itself. A second reload at the same time would fail, so this waits.
-        A page of Airflow's stays empty, so this reloads it.
-        """
-        dropped: list[str] = []
-
-        def hear(request: Request) -> None:
-            if request.resource_type == "script" and "ERR_NETWORK_CHANGED" in (request.failure or ""):
-                dropped.append(request.url)
-
-        page.on("requestfailed", hear)
-        page.goto(path)
-        if dropped and path.startswith("/training"):
-            page.locator("#live:not(:empty)").wait_for(state="attached")
-            dropped.clear()
-        while dropped:
-            dropped.clear()
-            page.reload()
-        page.remove_listener("requestfailed", hear)
 
     def _hear(self, message: Any) -> None:
         # The browser says by itself what a test wanted: that a request was refused. Airflow's own pages have

@@ -25,13 +25,14 @@ from tests.e2e.browsing import (
     NARROW,
     Person,
     keep_picture,
+    load,
     milliseconds,
     new_context,
     overflow_pixels,
     serious_violations,
 )
 from tests.support import web
-from tests.support.speed import scaled
+from tests.support.speed import drawn_out, scaled
 from training_api.clients.training import TrainingClient
 from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, ScaleTier, TrainingInput
 from training_api.job.image_ref import ImageRef
@@ -97,7 +98,9 @@ def test_person_logs_in_and_sees_a_job_succeed_without_loading_the_page_again(
     answer = page.goto("/training/jobs")
     assert answer is not None
     assert answer.status == 401
-    page.get_by_role("link", name="Log in").click()
+    login = page.get_by_role("link", name="Log in").get_attribute("href")
+    assert login is not None
+    load(page, login)
     page.fill("input[name=username]", ADMIN)
     page.fill("input[name=password]", password_of_admin(stack))
     page.click("button[type=submit]")
@@ -105,7 +108,7 @@ def test_person_logs_in_and_sees_a_job_succeed_without_loading_the_page_again(
     expect(page.locator("#live")).to_have_text("Live")
     page.evaluate("window.isTheSamePage = true")
 
-    submit(job_id, f"import time; time.sleep({scaled(6)})")
+    submit(job_id, f"import time; time.sleep({drawn_out(6)})")
 
     expect_state(page, job_id, "Running")
     keep_picture(page, "jobs-running")
@@ -295,7 +298,7 @@ def test_keyboard_reaches_everything_in_order(
 def test_no_token_is_in_any_address_or_page(admin: Person, stack: LocalStack) -> None:
     page = admin.open("/training/jobs")
     expect(page.locator("#live")).to_have_text("Live")
-    admin.load(page, "/plugin/training-jobs")
+    load(page, "/plugin/training-jobs")
     page.frame_locator("iframe").locator("#live:has-text('Live')").wait_for()
 
     sources = [web.get(url, cookies={"_token": admin.token}).text for url in own(admin)]
@@ -311,11 +314,13 @@ def test_service_that_is_down_is_said_in_plain_words(admin: Person, stack: Local
     expect(page.locator("#live")).to_have_text("Live")
 
     stack.processes.stop(Part.TRAINING.value)
-    expect(page.locator("#live")).to_have_text("Not live")
-    expect(page.locator("#problem")).to_contain_text("did not answer")
-    expect(page.locator("#problem")).to_contain_text("Is the training service running")
-    keep_picture(page, "service-down")
-    stack.up([Part.TRAINING])
+    try:
+        expect(page.locator("#live")).to_have_text("Not live")
+        expect(page.locator("#problem")).to_contain_text("did not answer")
+        expect(page.locator("#problem")).to_contain_text("Is the training service running")
+        keep_picture(page, "service-down")
+    finally:
+        stack.up([Part.TRAINING])
 
     expect(page.locator("#live")).to_have_text("Live")
     expect(page.locator("#problem")).to_be_hidden()

@@ -56,6 +56,15 @@ sys.exit(STATUS)
 FAILS_WITH = 3
 
 
+STUDY = HyperparameterSpec(
+    goal=Goal.MAXIMIZE,
+    hyperparameter_metric_tag="accuracy",
+    max_trials=3,
+    max_parallel_trials=3,
+    params=[ParameterSpec(parameter_name="units", type=ParameterType.INTEGER, min_value=1, max_value=64)],
+)
+
+
 def talks(steps: int, status: int) -> str:
     """Return the program; it writes slowly enough for a page to see it at work on this machine."""
     return (
@@ -139,14 +148,7 @@ def test_job_that_runs_is_followed_to_its_failure_and_the_page_says_why(
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_study_has_a_table_to_sort_and_plots(admin: Person, submit: Callable[..., str], theme: str) -> None:
-    study = HyperparameterSpec(
-        goal=Goal.MAXIMIZE,
-        hyperparameter_metric_tag="accuracy",
-        max_trials=3,
-        max_parallel_trials=3,
-        params=[ParameterSpec(parameter_name="units", type=ParameterType.INTEGER, min_value=1, max_value=64)],
-    )
-    job_id = submit(talks(4, 0), hyperparameters=study)
+    job_id = submit(talks(4, 0), hyperparameters=STUDY)
     page = admin.open(f"/training/jobs/{job_id}")
     page.evaluate("(theme) => localStorage.setItem('theme', theme)", theme)
     page.reload()
@@ -255,6 +257,26 @@ def test_what_the_browser_dropped_is_asked_for_again(
     expect(page.locator(".gantt")).to_be_visible()
     expect(page.locator("#problem")).to_be_hidden()
     assert len(asked) > 1
+
+
+def test_what_draws_is_asked_for_again(admin: Person, submit: Callable[..., str]) -> None:
+    """Chromium drops requests at any time, and remembers which modules did not come."""
+    job_id = submit(talks(4, 0), hyperparameters=STUDY)
+    asked: list[str] = []
+
+    def drop_once(route: Route) -> None:
+        asked.append(route.request.url.partition("?")[0])
+        route.abort("failed") if asked.count(asked[-1]) == 1 else route.continue_()
+
+    admin.context.route("**/vendor/*.js*", drop_once)
+
+    page = open_job(admin, job_id, "Succeeded")
+
+    expect(page.locator("#curves canvas")).to_be_visible()
+    page.get_by_role("button", name="Best so far").click()
+    expect(page.locator("#trials-plot canvas")).to_be_visible()
+    expect(page.locator("#problem")).to_be_hidden()
+    assert {asked.count(url) for url in asked} == {2}
 
 
 def test_page_of_which_no_file_came_is_loaded_again_and_again(

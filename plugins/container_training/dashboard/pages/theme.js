@@ -40,6 +40,7 @@
         const count = Number(sessionStorage.getItem(key) ?? 0);
         if (count >= MOST) return;
         sessionStorage.setItem(key, String(count + 1));
+        document.documentElement.setAttribute("aria-busy", "true");
         setTimeout(() => location.reload(), 250 * 4 ** count);
       } catch {
         // storage is blocked, so nobody would count

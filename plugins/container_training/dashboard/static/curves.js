@@ -1,5 +1,6 @@
 // Curves over time or steps, by uPlot, which is loaded when there is something to draw.
 import { make } from "./dom.js";
+import { late } from "./late.js";
 
 const HEIGHT = 220;
 /** More curves than this have no legend of their own: they are thin, and the best is strong. */
@@ -8,7 +9,7 @@ let library = null;
 const drawn = new Map();
 
 async function uPlot() {
-  library ??= (await import("./vendor/uplot.js")).default;
+  library ??= (await late("./vendor/uplot.js")).default;
   return library;
 }
 
@@ -20,7 +21,14 @@ export const colour = (name) => getComputedStyle(document.documentElement).getPr
  * curves: [{ name, x, y, strong, dashed, colour }] }
  */
 export async function draw(place, chart) {
-  const Plot = await uPlot();
+  let Plot;
+  try {
+    Plot = await uPlot();
+  } catch (problem) {
+    // With the next look at the job it is tried again.
+    place.replaceChildren(make("h3", {}, chart.title), make("p", { class: "quiet-text" }, `The chart cannot be drawn: ${problem.message}`));
+    return;
+  }
   const shape = JSON.stringify([chart.curves.map((curve) => curve.name), chart.title]);
   const before = drawn.get(place);
   const data = aligned(Plot, chart.curves);

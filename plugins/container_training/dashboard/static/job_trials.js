@@ -4,6 +4,7 @@ import { duration, money } from "./format.js";
 import { stateName } from "./job_parts.js";
 import { api, showProblem } from "./shell.js";
 import { colour } from "./curves.js";
+import { late } from "./late.js";
 
 const VIEWS = { table: "Table", "best-so-far": "Best so far", "parallel-coordinates": "Parallel coordinates" };
 let shown = null;
@@ -163,11 +164,14 @@ let loading = null;
 function vega() {
   loading ??= (async () => {
     // In this order: each takes what the one before it left in `globalThis`.
-    await import("./vendor/vega.js");
-    await import("./vendor/vega-lite.js");
-    const { expressionInterpreter } = await import("./vendor/vega-interpreter.js");
+    await late("./vendor/vega.js");
+    await late("./vendor/vega-lite.js");
+    const { expressionInterpreter } = await late("./vendor/vega-interpreter.js");
     return { vega: globalThis.vega, vegaLite: globalThis.vegaLite, expressionInterpreter };
-  })();
+  })().catch((problem) => {
+    loading = null;
+    throw problem;
+  });
   return loading;
 }
 
