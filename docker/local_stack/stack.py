@@ -164,7 +164,7 @@ class LocalStack:
             )
 
     def _wait_until_healthy(self, part: StackPart, programs: Sequence[str]) -> None:
-        limit = part.health_timeout_seconds or self.settings.health_timeout_seconds
+        limit = max(part.health_timeout_seconds, self.settings.health_timeout_seconds)
         deadline = time.monotonic() + limit
         while not part.is_healthy():
             known = self.processes.all()

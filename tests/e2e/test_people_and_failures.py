@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Callable
 
 import pytest
@@ -12,6 +10,7 @@ from local_stack.people.airflow_api import AirflowApi
 from local_stack.settings import Part
 from local_stack.stack import LocalStack
 from tests.e2e.airflow_run import Run, wait_until
+from tests.support.bed.real_parts import kill_program
 from tests.support.speed import scaled
 from training_api.clients.training import TrainingClient
 from training_api.job.image_ref import ImageRef
@@ -76,14 +75,11 @@ def test_wait_outlives_the_service_and_says_so(
     run.wait_for_task(WAIT, "deferred")
     wait_for_line(run, "tick 2")
 
-    service = stack.processes.info(Part.TRAINING.value)
-    assert service is not None
-    assert service.pid is not None
-    os.kill(service.pid, signal.SIGKILL)
-    # Its process manager would have it back before anybody asks; it stays away until the wait has noticed.
-    stack.processes.stop(Part.TRAINING.value)
-    wait_for_line(run, "did not answer")
-    stack.up([Part.TRAINING])
+    kill_program(stack, Part.TRAINING.value)
+    try:
+        wait_for_line(run, "did not answer")
+    finally:
+        stack.up([Part.TRAINING])
     # collect fails, as this program writes no metrics; the wait is what counts here.
     run.wait_for_task(WAIT, "success")
 

@@ -51,7 +51,7 @@ class StackPart(ABC):
     """
 
     name: ClassVar[Part]
-    health_timeout_seconds: ClassVar[float | None] = None
+    health_timeout_seconds: ClassVar[float] = 0.0
     """How long this part may take to become healthy; None means the setting of the stack."""
 
     def __init__(self, workshop: Workshop) -> None:

@@ -267,7 +267,8 @@ def _info_from_answer(answer: dict[str, Any]) -> ProcessInfo:
         state=answer["statename"],
         pid=answer["pid"] or None,
         is_alive=state in RUNNING_STATES,
-        has_given_up=state == ProcessStates.FATAL or state in STOPPED_STATES,
+        # What ended after its first second is started again at once.
+        has_given_up=state in STOPPED_STATES and state != ProcessStates.EXITED,
     )
 
 

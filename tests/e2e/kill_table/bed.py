@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import docker
-import psutil
 
 from container_training.work.images.registry import find_manifest
 from local_stack.parts.airflow import passwords_file
@@ -136,12 +135,3 @@ def make_job(job_id: str, image: str, *, command: list[str], job_dir: str | None
         job_id=job_id,
         training_input=TrainingInput(region="us-central1", master_config=config, job_dir=job_dir),
     )
-
-
-def kill_program(stack: LocalStack, name: str) -> None:
-    """SIGKILL to a program of the stack; it stays away until it is brought up again."""
-    info = stack.processes.info(name)
-    assert info is not None
-    assert info.pid is not None
-    psutil.Process(info.pid).kill()
-    stack.processes.stop(name)

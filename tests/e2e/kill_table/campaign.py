@@ -10,6 +10,7 @@ parts of the system.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -17,12 +18,15 @@ from dataclasses import replace
 from typing import Any
 
 import psycopg
+import requests
+from docker.errors import DockerException
 
 from local_stack.settings import Part
-from tests.e2e.kill_table.bed import Bed, kill_program
+from tests.e2e.kill_table.bed import Bed
 from tests.e2e.kill_table.case import WAITS, Case
 from tests.e2e.kill_table.table import Act, Cell, Job, Next, Outcome, Phase, Task, cells
 from tests.e2e.kill_table.watch import View
+from tests.support.bed.real_parts import kill_program
 from training_api.errors import TransportError
 
 _LOOK_SECONDS = 0.5
@@ -104,7 +108,7 @@ class Campaign:
             await self._note_orphans(cases)
         with self._timed("next attempts"):
             survivors = asyncio.create_task(self._start_survivors(Phase, _SURVIVED))
-            await asyncio.gather(*(self._follow_up(cell, case) for cell, case in cases.items()))
+            await asyncio.gather(*itertools.starmap(self._try_to_follow_up, cases.items()))
             outliving = await survivors
         for act in _SURVIVED:
             with self._timed(str(act)):
@@ -124,7 +128,10 @@ class Campaign:
 
     async def _watch(self) -> None:
         while True:
-            with suppress(TransportError, psycopg.OperationalError):  # what is restarted does not answer
+            # What is restarted does not answer, and on a busy machine the engine may not, either.
+            with suppress(
+                TransportError, psycopg.OperationalError, DockerException, requests.RequestException
+            ):
                 self._view = await asyncio.to_thread(self.bed.watch.look)
                 self._looks += 1
                 async with self._looked:
@@ -160,6 +167,9 @@ class Campaign:
                 return await self._kill_now(cell)
         except _NotThere as error:
             self.notes[cell] = [f"not in its phase: {error}"]
+            return None
+        except Exception as error:  # fails this cell, and not the others
+            self.notes[cell] = [f"cannot be tried: {error!r}"]
             return None
 
     async def _kill_now(self, cell: Cell) -> Case:
@@ -231,6 +241,12 @@ class Campaign:
             lambda view: case.observe(view).job is Job.CANCELLED, _SETTLE_SECONDS
         )
         return [] if is_cancelled else [f"the job of a dead submission goes on: {case.describe(self._view)}"]
+
+    async def _try_to_follow_up(self, cell: Cell, case: Case) -> None:
+        try:
+            await self._follow_up(cell, case)
+        except Exception as error:  # fails this cell, and not the others
+            self.notes[cell] += [f"has no next attempt: {error!r}"]
 
     async def _follow_up(self, cell: Cell, case: Case) -> None:
         """

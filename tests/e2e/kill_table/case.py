@@ -123,9 +123,10 @@ class Case:
         if task.try_number != self.first_try:
             return False
         if self.phase is Phase.BUILDING:
-            return self.name in view.building
+            return task.pid is not None and self.name in view.building
         if gate := self.bed.gates.get(self.phase):
-            return gate.is_held(self._key)
+            # The gate is asked now, the task was seen before: it may have been without a process then.
+            return task.pid is not None and gate.is_held(self._key)
         jobs = self.jobs(view)
         return bool(jobs) and jobs[0].state is WAITS[self.phase] and self._is_waiting(task)
 
@@ -217,7 +218,7 @@ class Case:
 
     def kill_process(self, view: View) -> None:
         """SIGKILL to the task and its worker, as when their machine dies."""
-        task = psutil.Process(self.task(view).pid)
+        task = self._process(view)
         worker = task.parent()
         assert worker is not None
         for process in (worker, task):
@@ -275,12 +276,18 @@ class Case:
             return Next.COLLECTS
         return Next.WAITS if self.phase in WAITS else Next.ADOPTS
 
+    def _process(self, view: View) -> psutil.Process:
+        """Return the process of the task."""
+        pid = self.task(view).pid
+        assert pid is not None  # to psutil that would be this process
+        return psutil.Process(pid)
+
     def _kill_worker(self, view: View) -> None:
         """
         SIGKILL the worker alone, as the kernel does when memory is short.
 
         The task is left without a worker.
         """
-        worker = psutil.Process(self.task(view).pid).parent()
+        worker = self._process(view).parent()
         assert worker is not None
         worker.kill()

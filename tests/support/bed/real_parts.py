@@ -31,6 +31,7 @@ from tests.support.dead_runs import clean_up_after_dead_runs, remove_each
 from tests.support.kept_logs import logs_in
 from tests.support.ports import reserve_port
 from tests.support.run_id import current_run
+from tests.support.speed import scaled
 from tests.support.waiting import wait_until
 from training_api.clients.training import TrainingClient
 from training_api.job.image_ref import ImageRef, parse_image_ref
@@ -41,7 +42,7 @@ PROJECT = "demo-project"
 @pytest.fixture(scope="session")
 def engine_client() -> Iterator[docker.APIClient]:
     """The engine that the tests run against; what killed runs of tests left on it is gone."""
-    client = docker.APIClient(**kwargs_from_env())
+    client = docker.APIClient(**kwargs_from_env(), timeout=scaled(60))
     clean_up_after_dead_runs(client)
     yield client
     _remove_shared_networks(client)
@@ -86,6 +87,7 @@ def stack(
         **{name: reserve_port() for name in PORTS},
         airflow_database=AirflowDatabase.POSTGRESQL,
         base_image=base_image,
+        health_timeout_seconds=scaled(300),
         prices={"n1-standard-4": 0.01},
         currency="EUR",
         airflow_environment={
@@ -189,3 +191,19 @@ def push_image(
 def job_id() -> str:
     """A job id that nobody used."""
     return f"job_{uuid.uuid4().hex[:12]}"
+
+
+def kill_program(stack: LocalStack, name: str) -> None:
+    """SIGKILL to a program of the stack; it stays away until it is brought up again."""
+    info = stack.processes.info(name)
+    assert info is not None
+    assert info.pid is not None
+    os.kill(info.pid, signal.SIGKILL)
+
+    def is_stopped() -> bool:
+        # Between the death and the restart there is nothing to stop.
+        stack.processes.stop(name)
+        info = stack.processes.info(name)
+        return info is not None and info.state == "STOPPED"
+
+    wait_until(is_stopped, f"{name} stays away")

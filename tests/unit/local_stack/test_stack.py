@@ -119,7 +119,7 @@ def test_a_part_that_is_not_healthy_in_time_fails_with_the_end_of_its_log(
     stack: LocalStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     part_of(stack, Part.REGISTRY).looks_until_healthy = 10**9
-    monkeypatch.setattr(type(part_of(stack, Part.REGISTRY)), "health_timeout_seconds", 1e-9)
+    monkeypatch.setattr(stack, "settings", stack.settings.model_copy(update={"health_timeout_seconds": 1e-9}))
 
     with pytest.raises(PartFailed, match=r"registry is not healthy after 0 s.*\n.*last words of registry"):
         stack.up([Part.ENGINE, Part.REGISTRY, Part.TRAINING])

@@ -117,6 +117,11 @@ def test_a_program_that_had_ended_is_started_again(
     processes: ProcessManager, supervisord: Supervisord
 ) -> None:
     processes.start(REGISTRY)
+    supervisord.programs["registry"] = ProcessStates.EXITED
+    info = processes.info("registry")
+    assert info is not None
+    assert (info.is_alive, info.has_given_up) == (False, False), "supervisord starts it again"
+
     supervisord.programs["registry"] = ProcessStates.FATAL
     info = processes.info("registry")
     assert info is not None
