@@ -92,11 +92,10 @@ class Run:
         Airflow's scheduler fails a wait that it resumes at the wrong moment (apache/airflow#72716), and tries
         it again; of such a try it sometimes has no log.
         """
-        return sum(
-            _FAILS in self._log_if_any(task_id, number) for number in range(1, self.tries(task_id) + 1)
-        )
+        return sum(_FAILS in self.log_if_any(task_id, number) for number in range(1, self.tries(task_id) + 1))
 
-    def _log_if_any(self, task_id: str, try_number: int) -> str:
+    def log_if_any(self, task_id: str, try_number: int | None = None) -> str:
+        """Return the log of a try, of the last one by default; an empty text if there is none."""
         try:
             return self.log(task_id, try_number)
         except LocalStackError:

@@ -16,6 +16,7 @@ from tests.e2e.airflow_run import Run
 from tests.e2e.browsing import Person, chromium
 from tests.support.bed.real_parts import end_all_jobs
 from tests.support.kept_logs import logs_in
+from tests.support.speed import scaled
 from training_api.clients.training import TrainingClient
 from training_api.job.image_ref import ImageRef
 
@@ -25,7 +26,9 @@ def airflow(stack: LocalStack) -> Iterator[AirflowApi]:
     """Airflow beside the session's stack, with all DAGs awake."""
     stack.up([Part.DATABASE, Part.AIRFLOW])
     with (
-        AirflowApi(stack.settings.airflow_url, ADMIN, passwords_file(stack.settings)) as api,
+        AirflowApi(
+            stack.settings.airflow_url, ADMIN, passwords_file(stack.settings), timeout_seconds=scaled(60)
+        ) as api,
         logs_in(airflow_state(stack.settings) / "logs", "its Airflow's tasks"),
     ):
         yield api

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from tests.e2e.airflow_run import wait_until
 from tests.e2e.browsing import NARROW, WIDE, Person, keep_picture, overflow_pixels, serious_violations
-from tests.support.speed import scaled
+from tests.support.speed import drawn_out
 from training_api.clients.training import TrainingClient
 from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, ScaleTier, TrainingInput
 from training_api.job.image_ref import ImageRef
@@ -51,7 +51,7 @@ def test_fleet_follows_a_job_from_its_start_to_its_place_in_the_figures(
     running = page.locator(f"{TILE.format('Running')} .figure")
     expect(running).to_have_text("0")
 
-    train(job_id, f"import time; time.sleep({scaled(8)})")
+    train(job_id, f"import time; time.sleep({drawn_out(20)})")
 
     expect(running).to_have_text("1")
     expect(page.locator(f"{TILE.format('In use')} .detail")).to_contain_text("cores")

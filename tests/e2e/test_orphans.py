@@ -101,7 +101,7 @@ def test_only_jobs_that_nobody_waits_for_are_orphans(
     training.create_job(Job(job_id=foreign, labels=FOREIGN_LABELS, training_input=given))
     end_without_their_jobs(airflow, runs[1:])
 
-    assert first not in orphans(), "younger than the grace"
+    assert first not in orphans("--grace", "3600"), "younger than the grace"
     found = orphans("--grace", "0")
     assert watched not in found
     assert found[first]["verdict"] == found[second]["verdict"] == "ORPHAN"

@@ -83,7 +83,7 @@ def run(stack: LocalStack, engine_client: docker.APIClient, tmp_path: Path) -> I
     for name in ("digits", "mine"):
         reference = f"{settings.image_prefix}/{name}:1"
         if engine_client.images(reference):
-            engine_client.remove_image(reference)
+            engine_client.remove_image(reference, force=True)
 
 
 def test_the_readmes_shell_block_builds_pushes_trains_and_shows_the_log(

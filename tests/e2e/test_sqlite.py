@@ -16,6 +16,7 @@ from local_stack.stack import LocalStack
 from tests.e2e.airflow_run import Run
 from tests.support.kept_logs import logs_in
 from tests.support.ports import reserve_port
+from tests.support.speed import scaled
 from training_api.job.image_ref import ImageRef
 
 pytestmark = [pytest.mark.docker, pytest.mark.e2e, pytest.mark.timeout(900)]
@@ -35,7 +36,9 @@ def airflow_on_sqlite(stack: LocalStack, tmp_path: Path) -> Iterator[AirflowApi]
     with LocalStack(settings) as own, logs_in(settings.log_dir, "the stack on SQLite"):
         own.up([Part.DATABASE, Part.AIRFLOW])
         assert airflow_database_url(settings).startswith("sqlite:")
-        with AirflowApi(settings.airflow_url, ADMIN, passwords_file(settings)) as api:
+        with AirflowApi(
+            settings.airflow_url, ADMIN, passwords_file(settings), timeout_seconds=scaled(60)
+        ) as api:
             yield api
 
 

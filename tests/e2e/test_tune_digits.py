@@ -11,6 +11,7 @@ from local_stack.people.airflow_api import AirflowApi
 from local_stack.stack import LocalStack
 from tests.e2e.airflow_run import Run
 from tests.e2e.test_train_digits import read_object
+from tests.support.speed import scaled
 from training_api.clients.training import TrainingClient
 from training_api.job.results import JobResult, StudyResult
 from training_api.states import JobState
@@ -109,9 +110,10 @@ def test_the_plots_are_in_the_job_directory(run: Run, result: JobResult, stack: 
 def test_a_search_that_costs_too_much_is_cancelled_and_keeps_its_best_trial(
     run: Run, airflow: AirflowApi, training: TrainingClient
 ) -> None:
-    # A minute of trials: more than one takes, and less than 200 do.
+    # A minute of trials on an idle machine: more than one takes, and less than 200 do.
+    max_cost = round(0.01 * scaled(60), 2)
     limited = Run.start(
-        airflow, "tune_digits", {"trials": 200, "parallel_trials": 2, "trial_epochs": 1, "max_cost": 0.6}
+        airflow, "tune_digits", {"trials": 200, "parallel_trials": 2, "trial_epochs": 1, "max_cost": max_cost}
     )
 
     assert limited.wait_for_end() == "failed"
@@ -119,7 +121,8 @@ def test_a_search_that_costs_too_much_is_cancelled_and_keeps_its_best_trial(
     wait = "tune.wait_until_finished"
     log = limited.log(wait)
     assert re.search(
-        r"CostLimitReached: job '\w+' cost 0\.\d+ EUR, .* max_cost 0\.6 EUR, and was cancelled; best accuracy",
+        rf"CostLimitReached: job '\w+' cost \d+\.\d+ EUR, .* max_cost {max_cost} EUR, "
+        "and was cancelled; best accuracy",
         log,
     )
     assert limited.failures(wait) == 1

@@ -112,7 +112,7 @@ def test_a_custom_job_is_followed_from_the_list_to_its_failure(
     admin: Person, submit: Submit, pushed_image: ImageRef, stack: LocalStack
 ) -> None:
     title = f"digits {uuid.uuid4().hex[:6]}"
-    pools = [pool(pushed_image, talks(20, status=7)), pool(pushed_image, talks(2))]
+    pools = [pool(pushed_image, talks(60, status=7)), pool(pushed_image, talks(2))]
     job = submit("customJobs", {"displayName": title, "jobSpec": {"workerPoolSpecs": pools}})
     job_id = id_of(job["name"])
 
@@ -129,7 +129,7 @@ def test_a_custom_job_is_followed_from_the_list_to_its_failure(
     expect(facts).to_contain_text(job_id)
     expect(page.locator("#resource")).to_have_text(job["name"])
     expect(facts).to_contain_text("train_from_image")
-    expect(page.locator("#log-lines")).to_contain_text("epoch 2 of 20")
+    expect(page.locator("#log-lines")).to_contain_text("epoch 2 of 60")
     expect(page.locator("#curves canvas")).to_be_visible()
     expect(page.locator(".gantt")).to_contain_text("workerpool1-0")
     keep_picture(page, "vertex-job-running")
@@ -149,7 +149,7 @@ def test_a_custom_job_is_followed_from_the_list_to_its_failure(
     page = admin.open(f"/training/jobs/{job_id}")
     expect_state(page, "Failed")
     expect(page.locator(".gantt")).to_contain_text("workerpool1-0")
-    expect(page.locator("#log-lines")).to_contain_text("epoch 20 of 20")
+    expect(page.locator("#log-lines")).to_contain_text("epoch 60 of 60")
     keep_narrow_picture(page, "vertex-job-failed-dark-narrow")
     page.locator("#request").scroll_into_view_if_needed()
     keep_picture(page, "vertex-request-dark-narrow")
@@ -307,7 +307,7 @@ def test_the_commands_take_the_resource_name_of_a_job(
             timeout=scaled(240),
             check=False,
         )
-        return done.returncode, done.stdout
+        return done.returncode, done.stdout + done.stderr
 
     status, log = run("logs", job["name"], "--follow")
     assert (status, "workerpool0-0  epoch 1 of 1" in log) == (3, True), log

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import docker
@@ -117,7 +117,8 @@ class Shell:
             yield
         finally:
             for group in self._groups:
-                os.killpg(group, signal.SIGTERM)
+                with suppress(ProcessLookupError):  # it ended by itself, which its log says
+                    os.killpg(group, signal.SIGTERM)
 
     def run(self, code: str) -> Mapping[str, str]:
         """Run ``code``; return the environment after it."""

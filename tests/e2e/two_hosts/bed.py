@@ -168,7 +168,7 @@ def _airflow(redis_port: int) -> dict[str, str]:
         # What is dead is noticed within seconds, not minutes.
         "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": str(round(drawn_out(HEARTBEAT_SECONDS))),
         "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "2",
-        "AIRFLOW__SCHEDULER__TASK_QUEUED_TIMEOUT": "30",
+        "AIRFLOW__SCHEDULER__TASK_QUEUED_TIMEOUT": str(round(drawn_out(30))),
         "AIRFLOW__SCHEDULER__TASK_QUEUED_TIMEOUT_CHECK_INTERVAL": "5",
     }
 

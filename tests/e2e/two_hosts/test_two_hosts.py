@@ -98,7 +98,8 @@ def test_a_host_that_dies_loses_nothing(phase: str, two: TwoHosts) -> None:
         victim.start()
 
     assert is_cut or phase in ("wait", "submit")
-    assert run.tries(task) > 1 or not is_cut
+    # What nothing slows down may have said that it is over just before the kill.
+    assert run.tries(task) > 1 or not is_cut or phase == "submit"
     labels = [run.run_id]
     jobs = [job for job in two.training.list_jobs(page_size=100).jobs or [] if is_of(job.labels, labels[0])]
     assert [job.state for job in jobs] == [JobState.SUCCEEDED]

@@ -6,6 +6,7 @@ DAGs of the operators for Vertex AI that Google's provider has, as they are publ
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from airflow.providers.google.cloud.operators.vertex_ai.custom_job import (
@@ -17,6 +18,8 @@ from airflow.providers.google.cloud.operators.vertex_ai.custom_job import (
 from airflow.sdk import DAG
 
 IMAGE, PROJECT, BUCKET, TAG = "{image}", "{project}", "{bucket}", "{tag}"
+# The trigger finds a short job ended at once, and Airflow may then fail the try: apache/airflow#72716.
+RETRIES = {"retries": 2, "retry_delay": timedelta(seconds=10)}
 PLACE = {"project_id": PROJECT, "region": "us-central1"}
 TRAINER = "import os; print('trained in', os.environ['CLOUD_ML_REGION'])"
 FAILING = {
@@ -40,7 +43,7 @@ def pipeline(task_id: str, **how: Any) -> CreateCustomContainerTrainingJobOperat
     )
 
 
-with DAG("google_custom_jobs", schedule=None, catchup=False):
+with DAG("google_custom_jobs", schedule=None, catchup=False, default_args=RETRIES):
     for name, deferrable in (("sync", False), ("deferred", True)):
         CreateCustomJobOperator(
             task_id=f"fail_{name}",
@@ -51,7 +54,7 @@ with DAG("google_custom_jobs", schedule=None, catchup=False):
             **PLACE,
         )
 
-with DAG("google_training_pipelines", schedule=None, catchup=False):
+with DAG("google_training_pipelines", schedule=None, catchup=False, default_args=RETRIES):
     created = pipeline("create", deferrable=False)
     deferred = pipeline("create_deferred", deferrable=True, poll_interval=5)
     listed = ListCustomTrainingJobOperator(

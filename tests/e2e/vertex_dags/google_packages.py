@@ -6,6 +6,7 @@ A DAG of the operators for packages and scripts of Google's provider, as publish
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from airflow.providers.google.cloud.operators.vertex_ai.custom_job import (
@@ -19,12 +20,14 @@ from google.cloud import aiplatform
 
 PROJECT, BUCKET, TAG = "{project}", "{bucket}", "{tag}"
 PREBUILT, PACKAGE, SCRIPT, VARIABLES = "{prebuilt}", "{package}", "{script}", "{variables}"
+# The trigger finds a short job ended at once, and Airflow may then fail the try: apache/airflow#72716.
+RETRIES = {"retries": 2, "retry_delay": timedelta(seconds=10)}
 PLACE = {"project_id": PROJECT, "region": "us-central1"}
 
 # The SDK asks for the Model of a pipeline with these, not with those of the connection.
 aiplatform.init(project=PROJECT, credentials=AnonymousCredentials())
 
-with DAG("google_packages", schedule=None, catchup=False):
+with DAG("google_packages", schedule=None, catchup=False, default_args=RETRIES):
     for name, how in (
         ("sync", {"deferrable": False}),
         ("deferred", {"deferrable": True, "poll_interval": 5}),

@@ -10,6 +10,7 @@ Images are those of the originals, by ``TRAINING_IMAGE_ALIASES``.
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from airflow.providers.google.cloud.operators.gcs import GCSCreateBucketOperator, GCSDeleteBucketOperator
@@ -28,6 +29,8 @@ from google.cloud.aiplatform import hyperparameter_tuning
 
 PROJECT, TAG = "{project}", "{tag}"
 REGION = "us-central1"
+# The trigger finds a short job ended at once, and Airflow may then fail the try: apache/airflow#72716.
+RETRIES = {"retries": 2, "retry_delay": timedelta(seconds=10)}
 PLACE = {"project_id": PROJECT, "region": REGION}
 MACHINE = {
     "machine_type": "n1-standard-4",
@@ -40,7 +43,7 @@ def pool(**container: Any) -> dict[str, Any]:
     return {"machine_spec": MACHINE, "replica_count": 1, "container_spec": container}
 
 
-with DAG("vertex_ai_create_custom_job", schedule=None, catchup=False):
+with DAG("vertex_ai_create_custom_job", schedule=None, catchup=False, default_args=RETRIES):
     for suffix, deferrable in (
         ("", False),
         ("_def", True),
@@ -68,10 +71,14 @@ with DAG("vertex_ai_create_custom_job", schedule=None, catchup=False):
             **PLACE,
         )
 
-with DAG("vertex_ai_custom_job_operations_list_custom_job", schedule=None, catchup=False):
+with DAG(
+    "vertex_ai_custom_job_operations_list_custom_job", schedule=None, catchup=False, default_args=RETRIES
+):
     ListCustomTrainingJobOperator(task_id="list_custom_training_job", **PLACE)
 
-with DAG("vertex_ai_hyperparameter_tuning_job_operations", schedule=None, catchup=False):
+with DAG(
+    "vertex_ai_hyperparameter_tuning_job_operations", schedule=None, catchup=False, default_args=RETRIES
+):
     BUCKET = f"bucket_hyperparameter_tuning_job_{TAG}"
     create_bucket = GCSCreateBucketOperator(
         task_id="create_bucket", bucket_name=BUCKET, storage_class="REGIONAL", location=REGION
