@@ -26,7 +26,7 @@ from tests.support.bed.postgresql import PostgresServer
 from tests.support.bed.registry import REPOSITORY, push, registry_program, run_registry
 from tests.support.bed.service_process import PROJECT, ServiceProcess
 from tests.support.ports import reserve_port
-from tests.support.speed import slowness
+from tests.support.speed import scaled, slowness
 from tests.support.waiting import wait_until
 from training_api.clients.fleet import OpsClient
 from training_api.clients.training import TrainingClient
@@ -52,7 +52,7 @@ def behind_the_service(
     def check(fault: Fault) -> None:
         folder = tmp_path_factory.mktemp(fault.name)
         with (
-            closing(docker.APIClient(**kwargs_from_env())) as engine,
+            closing(docker.APIClient(**kwargs_from_env(), timeout=scaled(60))) as engine,
             behind_proxies(stack, engine, base_image, folder) as bed,
         ):
             check_engine_and_registry(bed, fault)
@@ -167,7 +167,7 @@ def check_database(
     names = [f"job_{number}" for number in range(4)]
     docker_host = f"unix://{stack.settings.engine_socket}"
     with (
-        closing(docker.APIClient(**kwargs_from_env())) as engine,
+        closing(docker.APIClient(**kwargs_from_env(), timeout=scaled(60))) as engine,
         FaultyProxy(postgresql.socket) as network,
         run_service(folder, docker_host, postgresql.make_database(port=network.port)) as (service, client),
         service.supervised(),

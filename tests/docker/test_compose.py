@@ -138,6 +138,7 @@ def test_an_upgrade_keeps_a_running_job(bed: Bed, waiting_job: WaitingJob) -> No
 
 
 def test_the_standby_takes_over_and_the_killed_service_stands_by(bed: Bed) -> None:
+    wait_until(lambda: list(bed.roles().values()).count("active") == 1, "one of them is active", seconds=120)
     before = bed.roles()
     (active,) = [name for name, role in before.items() if role == "active"]
     (standby,) = set(before) - {active}

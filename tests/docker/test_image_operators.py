@@ -32,11 +32,14 @@ from tests.support.bed.own_engine import run_own_engine
 from tests.support.full_memory import FULL_MEMORY
 from tests.support.ports import reserve_port
 from tests.support.run_id import current_run
+from tests.support.speed import scaled
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.docker, pytest.mark.usefixtures("image_connections")]
 
 OWNER_LABEL = "container-training.owner"
+#: In which a container starts and has written a line.
+TIME_LIMIT_SECONDS = round(scaled(8))
 
 
 @pytest.fixture(scope="module")
@@ -219,8 +222,8 @@ def test_a_test_run_is_given_the_job_directory(python_image: str, task_log: list
         ("import sys; print('so far'); sys.exit(3)", {}, r"exited with 3; its last output:\n    so far"),
         (
             "import time; print('waiting'); time.sleep(600)",
-            {"timeout": 8},
-            r"time limit of 8 s, and was killed; its last output:\n    waiting",
+            {"timeout": TIME_LIMIT_SECONDS},
+            rf"time limit of {TIME_LIMIT_SECONDS} s, and was killed; its last output:\n    waiting",
         ),
         (
             FULL_MEMORY,

@@ -180,7 +180,7 @@ def _another_client() -> APIClient:
 def test_the_same_content_at_once_is_built_once_and_pushed_once(
     tmp_path: Path, engines: list[APIClient], base_image: str, registry: str
 ) -> None:
-    folder = make_context_dir(tmp_path, UNIQUE + "RUN sleep 1\n", **{"note.txt": "at once"})
+    folder = make_context_dir(tmp_path, UNIQUE + "RUN sleep 5\n", **{"note.txt": "at once"})
     name = f"{registry}/p-1/image-tests/at-once"
     lines: list[str] = []
 

@@ -33,6 +33,7 @@ from local_stack.settings import StackSettings
 from tests.support import web
 from tests.support.bed.job_watch import messages, until_state
 from tests.support.bed.machines import Machines, Node
+from tests.support.bed.swarm import set_availability
 from tests.support.dead_runs import remove_tree
 from tests.support.run_id import current_run
 from tests.support.speed import scaled
@@ -407,12 +408,6 @@ def service_pids(first: FirstMachine) -> list[int]:
     return found
 
 
-def change_availability(manager: docker.APIClient, name: str, availability: str) -> None:
-    """Have a machine of the swarm drained, or take part again."""
-    (node,) = (node for node in manager.nodes() if node["Description"]["Hostname"] == name)
-    manager.update_node(node["ID"], node["Version"]["Index"], node["Spec"] | {"Availability": availability})
-
-
 def test_agents_come_to_every_machine_and_back_after_a_login_that_expired_and_a_kill(
     first: FirstMachine, engines: Mapping[str, docker.APIClient]
 ) -> None:
@@ -430,14 +425,14 @@ def test_agents_come_to_every_machine_and_back_after_a_login_that_expired_and_a_
     )
     image = service["Spec"]["TaskTemplate"]["ContainerSpec"]["Image"]
     # It is away, and loses its images.
-    change_availability(manager, "node3", "drain")
+    set_availability(manager, "node3", "drain")
     wait_until(lambda: "node3" not in agents_of(engines), "the machine has no agent")
     engines["node3"].remove_image(image, force=True)
 
     version = {"version": str(service["Version"]["Index"])}
     headers = pull_headers("one that is over")
     post(manager, f"/services/{service['ID']}/update", service["Spec"], params=version, headers=headers)
-    change_availability(manager, "node3", "active")
+    set_availability(manager, "node3", "active")
 
     def is_refused() -> bool:
         tasks = manager.tasks(filters={"service": service["ID"]})  # type: ignore[no-untyped-call]

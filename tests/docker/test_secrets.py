@@ -13,6 +13,7 @@ import secrets
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import docker
@@ -133,10 +134,12 @@ def containers(engine_client: docker.APIClient, job_id: str) -> str:
 def holders(folder: Path, values: list[str]) -> set[Path]:
     """Return the files with any of ``values``: databases, logs and objects among them."""
     found = set()
-    for path in folder.rglob("*"):
-        if path.is_file() and not path.is_symlink():
-            content = path.read_bytes()
-            found |= {path for value in values if value.encode() in content}
+    for parent, _, names in os.walk(folder):
+        for path in (Path(parent, name) for name in names):
+            if path.is_file() and not path.is_symlink():
+                with suppress(FileNotFoundError):  # what has ended is removed meanwhile
+                    content = path.read_bytes()
+                    found |= {path for value in values if value.encode() in content}
     return found
 
 

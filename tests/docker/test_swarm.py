@@ -25,7 +25,7 @@ from container_engines.base import ReplicaLaunch, StillStarting
 from container_engines.swarm.engine import SwarmEngine
 from tests.support.bed.job_watch import messages, messages_that, until_state
 from tests.support.bed.machines import Node, remove_leftovers
-from tests.support.bed.swarm import Swarm
+from tests.support.bed.swarm import Swarm, drained
 from tests.support.bed.swarm_parts import LockedImage
 from tests.support.bed.swarm_service import Service
 from tests.support.waiting import wait_until
@@ -137,7 +137,10 @@ def nothing_is_left(engines: dict[str, docker.APIClient], job_id: str) -> Iterat
         "the job's containers are gone",
         seconds=120,
     )
-    assert not any(engine.networks(filters=label) for engine in engines.values())
+    wait_until(
+        lambda: not any(engine.networks(filters=label) for engine in engines.values()),
+        "no machine has the job's networks",
+    )
 
 
 def machines(engines: dict[str, docker.APIClient], job_id: str) -> dict[str, str]:
@@ -224,13 +227,17 @@ def test_a_cancelled_job_ends_on_every_machine(
     training: TrainingClient, submit: Callable[..., str], engines: dict[str, docker.APIClient]
 ) -> None:
     job_id = submit(SLEEP)
-    until_state(training, job_id, JobState.RUNNING)
+
+    def are_up() -> bool:
+        return sum(line.endswith("-replica-0: up") for line in messages(training, job_id)) == 2
+
+    wait_until(are_up, "both replicas are up", seconds=120)
 
     training.cancel_job(job_id)
 
     until_state(training, job_id, JobState.CANCELLED)
     assert machines(engines, job_id) == {}
-    assert sum(line.endswith("-replica-0: up") for line in messages(training, job_id)) == 2
+    assert are_up()
 
 
 @pytest.mark.proves("logs, whole and in order", on="swarm")
@@ -364,15 +371,10 @@ def test_a_drained_machine_is_none_and_networks_are_counted(
 ) -> None:
     manager = engines["node1"]
     engine = SwarmEngine(f"test-{uuid.uuid4().hex}", swarm.manager.docker_host)
-    (second,) = [item for item in manager.nodes() if item["Description"]["Hostname"] == "node2"]
     assert len(engine.hosts()) == 3
 
-    manager.update_node(second["ID"], second["Version"]["Index"], {**second["Spec"], "Availability": "drain"})
-    try:
-        assert second["ID"] not in engine.hosts()
-    finally:
-        now = manager.inspect_node(second["ID"])
-        manager.update_node(second["ID"], now["Version"]["Index"], second["Spec"])
+    with drained(manager, "node2") as second:
+        assert second not in engine.hosts()
 
     # 10.0.0.0/8 in parts of 256 addresses, of which the swarm's own network has one.
     assert 60_000 < (engine.max_networks() or 0) < 2**16
@@ -392,7 +394,6 @@ def test_machines_end_with_the_tests_and_the_next_tests_clean_up() -> None:
         process.kill()
 
     wait_until(lambda: not processes_of(name), "the machines' processes have ended")
-    assert Path(f"/run/netns/{name}-1").exists()
     remove_leftovers()
 
     # With the hyphen: names end in the number of a process, which others may begin with.

@@ -5,14 +5,13 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import docker
 import pytest
 
 from tests.support.bed.job_watch import messages, until_state
-from tests.support.bed.swarm import Swarm
+from tests.support.bed.swarm import Swarm, drained
 from tests.support.bed.swarm_service import Service
 from tests.support.speed import slowness
 from tests.support.waiting import wait_until
@@ -33,16 +32,6 @@ for number in range({LINES}):
     print("line", number, flush=True)
     time.sleep(0.1)
 """
-
-
-@contextmanager
-def drained(manager: docker.APIClient, name: str) -> Iterator[None]:
-    """Have no replica start on a machine within the block."""
-    (node,) = [item for item in manager.nodes() if item["Description"]["Hostname"] == name]
-    manager.update_node(node["ID"], node["Version"]["Index"], {**node["Spec"], "Availability": "drain"})
-    yield
-    now = manager.inspect_node(node["ID"])
-    manager.update_node(node["ID"], now["Version"]["Index"], node["Spec"])
 
 
 @pytest.fixture

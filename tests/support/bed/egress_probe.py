@@ -17,7 +17,7 @@ def http(host, port):
     request = urllib.request.Request(f"http://{host}:{port}/computeMetadata/v1/project/project-id")
     request.add_header("Metadata-Flavor", "Google")
     try:
-        print("SAID", urllib.request.urlopen(request, timeout=5).read().decode())
+        print("SAID", urllib.request.urlopen(request, timeout=30).read().decode())
     except urllib.error.HTTPError:
         pass
 def own_gateway():

@@ -437,7 +437,8 @@ def _put_in_place_of(path: Path, make: Callable[[Path], object]) -> None:
     while True:
         _wait_until(path.is_file)
         path.unlink(missing_ok=True)
-        with contextlib.suppress(FileExistsError):
+        # By another hand there may be a file again, also in place of the folder that was just made.
+        with contextlib.suppress(FileExistsError, NotADirectoryError, FileNotFoundError):
             make(path)
             return
 
@@ -455,10 +456,12 @@ def _make_deep(path: Path, depth: int = 1500) -> None:
     home = Path.cwd()
     path.mkdir()
     os.chdir(path)
-    for _ in range(depth):
-        Path("d").mkdir()
-        os.chdir("d")
-    os.chdir(home)
+    try:
+        for _ in range(depth):
+            Path("d").mkdir()
+            os.chdir("d")
+    finally:
+        os.chdir(home)
 
 
 def _make_many(path: Path, count: int = 2000) -> None:

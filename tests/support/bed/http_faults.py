@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from types import TracebackType
 
+from tests.support.speed import scaled
+
 _CHUNK = 65536
 _NOTICE_SECONDS = 0.1
 #: SO_LINGER, on and for no time: the close sends RST instead of FIN (socket(7)).
@@ -131,6 +133,7 @@ class HttpFaults:
     def _exchange(self, client: socket.socket, server: socket.socket, rule: Rule | None, sent: int) -> None:
         """Pass bytes on both ways until one side ends, or the rule does."""
         left = rule.after_bytes if rule else 0
+        client.settimeout(scaled(60))  # also for what it is sent, and it may be slow to read
         harmed = None if rule is None else client if rule.harm is Harm.CUT_UPLOAD else server
         left -= sent if harmed is client else 0
         with selectors.DefaultSelector() as selector:
@@ -144,6 +147,7 @@ class HttpFaults:
                     left -= len(piece) if source is harmed else 0
                     sink.sendall(piece)
                     if source is harmed and left <= 0:
+                        client.settimeout(_NOTICE_SECONDS)
                         while rule is not None and rule.harm is Harm.STALL and self._receive(client):
                             pass
                         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)

@@ -122,7 +122,7 @@ class Podman:
 
     def client(self) -> docker.APIClient:
         """Return a new client; the caller closes it."""
-        return docker.APIClient(self.docker_host, timeout=60)
+        return docker.APIClient(self.docker_host, timeout=scaled(60))
 
     def _command(self, *arguments: str) -> list[str]:
         return [

@@ -52,7 +52,7 @@ class PostgresServer:
         program = [*as_server_user(), str(server_program("postgres")), "-D", str(self.folder / "data")]
         with (self.folder.parent / "server.log").open("ab") as log:
             self._process = subprocess.Popen([*program, *arguments], stdout=log, stderr=log, cwd=self.folder)
-        wait_until(self._answers, "PostgreSQL answers")
+        wait_until(self._answers, f"PostgreSQL answers ({self.folder.parent / 'server.log'})")
 
     def stop(self) -> None:
         """End it at once, and its sessions with it."""

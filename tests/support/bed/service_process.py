@@ -102,15 +102,16 @@ class ServiceProcess:
 
         :raises subprocess.TimeoutExpired: it still runs after ``seconds``.
         """
-        assert self._process is not None
-        self._process.send_signal(signal_number)
-        self._process.wait(seconds)
+        process = self._process  # supervised() may put another one in its place
+        assert process is not None
+        process.send_signal(signal_number)
+        process.wait(seconds)
 
     def kill(self) -> None:
         """End it with SIGKILL; does nothing if it does not run."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+        if (process := self._process) is not None:
+            process.kill()
+            process.wait()
 
 
 def service_id_of(database_url: str) -> str:

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import docker
+import docker.errors
+import requests
+
 from tests.support.bed.machines import START_SECONDS, Machines, Node
 from tests.support.speed import drawn_out
 from tests.support.waiting import wait_until
@@ -44,5 +51,34 @@ class Swarm(Machines):
         def all_ready() -> bool:
             return [node["Status"]["State"] for node in client.nodes()] == ["ready"] * self.count
 
-        wait_until(all_ready, "every node is ready", seconds=START_SECONDS)
+        wait_until(
+            all_ready,
+            "every node is ready",
+            seconds=START_SECONDS,
+            ignoring=(docker.errors.APIError, requests.RequestException),  # the manager has no leader yet
+        )
         client.close()
+
+
+def set_availability(manager: docker.APIClient, name: str, availability: str) -> str:
+    """Have a machine of the swarm ``drain``, or take part again (``active``); return its id."""
+
+    def change() -> str:
+        (node,) = [item for item in manager.nodes() if item["Description"]["Hostname"] == name]
+        manager.update_node(
+            node["ID"], node["Version"]["Index"], {**node["Spec"], "Availability": availability}
+        )
+        return str(node["ID"])
+
+    # The swarm refuses to change a node that it has just changed itself: "update out of sequence".
+    return wait_until(change, f"{name} is {availability}", ignoring=docker.errors.APIError)
+
+
+@contextmanager
+def drained(manager: docker.APIClient, name: str) -> Iterator[str]:
+    """Have no replica start on a machine within the block, which gets the machine's id."""
+    node_id = set_availability(manager, name, "drain")
+    try:
+        yield node_id
+    finally:
+        set_availability(manager, name, "active")

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from local_stack.parts.part import answers_ok
@@ -96,9 +96,10 @@ def service_with_agents(
     try:
         yield service
     finally:
-        service.end(signal.SIGTERM)
-        client = swarm.manager.client()
-        for item in client.services():
-            if item["Spec"]["Name"].startswith("ct-agent-"):
-                client.remove_service(item["ID"])
-        client.close()
+        try:
+            service.end(signal.SIGTERM)
+        finally:
+            with closing(swarm.manager.client()) as client:
+                for item in client.services():
+                    if item["Spec"]["Name"].startswith("ct-agent-"):
+                        client.remove_service(item["ID"])
