@@ -138,9 +138,9 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Say in a failure what a failed command said, and where the logs of its stack lie."""
     report = yield
-    if call.excinfo is not None and isinstance(call.excinfo.value, subprocess.CalledProcessError):
+    if call.excinfo is not None and isinstance(call.excinfo.value, subprocess.SubprocessError):
         for stream in ("stdout", "stderr"):
-            if text := getattr(call.excinfo.value, stream):
+            if text := getattr(call.excinfo.value, stream, None):
                 text = text.decode(errors="replace") if isinstance(text, bytes) else text
                 report.sections.append((f"{stream} of the command", text[-4000:]))
     if report.failed and (where := say_where()):

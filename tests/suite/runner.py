@@ -102,6 +102,8 @@ class Runner:
             raise
         finally:
             over.set()
+        if left := {part.name for part in parts} - {run.part.name for run in runs}:
+            raise RuntimeError(f"did not run to its end, for what is said above: {', '.join(sorted(left))}")
         return runs
 
     def _interrupt(self, workers: Sequence[threading.Thread]) -> None:
