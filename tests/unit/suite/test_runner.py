@@ -16,7 +16,7 @@ def test_a_part_that_could_not_be_run_is_no_success(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(threading, "excepthook", lambda told: said.append(str(told.exc_value)))
     runner = Runner(Place(results=tmp_path / "absent", scratch=tmp_path), [], {})
 
-    with pytest.raises(RuntimeError, match="did not run to its end.*: quick"):
+    with pytest.raises(RuntimeError, match=r"did not run to its end.*: quick"):
         runner.run([Part(name="quick", selection=(), budget_seconds=1)])
 
     assert "absent/quick.log" in said[0]
