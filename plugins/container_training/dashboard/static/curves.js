@@ -5,13 +5,7 @@ import { late } from "./late.js";
 const HEIGHT = 220;
 /** More curves than this have no legend of their own: they are thin, and the best is strong. */
 export const MOST_NAMED = 8;
-let library = null;
 const drawn = new Map();
-
-async function uPlot() {
-  library ??= (await late("./vendor/uplot.js")).default;
-  return library;
-}
 
 export const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -23,7 +17,7 @@ export const colour = (name) => getComputedStyle(document.documentElement).getPr
 export async function draw(place, chart) {
   let Plot;
   try {
-    Plot = await uPlot();
+    Plot = (await late("./vendor/uplot.js")).default;
   } catch (problem) {
     // With the next look at the job it is tried again.
     place.replaceChildren(make("h3", {}, chart.title), make("p", { class: "quiet-text" }, `The chart cannot be drawn: ${problem.message}`));

@@ -160,19 +160,12 @@ function describe() {
   return best ? `${shown.trials.length} trials, the best is trial ${best.id} with ${shown.metric} ${figureOf(best.objective)}` : `${shown.trials.length} trials`;
 }
 
-let loading = null;
-function vega() {
-  loading ??= (async () => {
-    // In this order: each takes what the one before it left in `globalThis`.
-    await late("./vendor/vega.js");
-    await late("./vendor/vega-lite.js");
-    const { expressionInterpreter } = await late("./vendor/vega-interpreter.js");
-    return { vega: globalThis.vega, vegaLite: globalThis.vegaLite, expressionInterpreter };
-  })().catch((problem) => {
-    loading = null;
-    throw problem;
-  });
-  return loading;
+async function vega() {
+  // In this order: each takes what the one before it left in `globalThis`.
+  await late("./vendor/vega.js");
+  await late("./vendor/vega-lite.js");
+  const { expressionInterpreter } = await late("./vendor/vega-interpreter.js");
+  return { vega: globalThis.vega, vegaLite: globalThis.vegaLite, expressionInterpreter };
 }
 
 /** The specification in the page's colours: it is written for white paper. */

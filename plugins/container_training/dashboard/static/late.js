@@ -1,12 +1,20 @@
-// What a page needs later, such as what draws.
+// Modules that a page needs later, such as those that draw.
 
 const PAUSE_MS = 300;
+const asked = new Map();
 
-/**
- * Import the module at `path`, which starts from this folder; once more if the browser dropped the request (see theme.js).
- * Under its first address a browser keeps the failure, so the second time it has another one.
- */
-export async function late(path) {
+/** Import the module at `path`, which starts from this folder; after a failure the next call tries again. */
+export function late(path) {
+  if (!asked.has(path)) {
+    const module = twice(path);
+    asked.set(path, module);
+    module.catch(() => asked.delete(path));
+  }
+  return asked.get(path);
+}
+
+// A browser may drop a request (see theme.js). It remembers the failure under the address, so the second time there is another one.
+async function twice(path) {
   try {
     return await import(path);
   } catch {
