@@ -52,7 +52,7 @@ class StackPart(ABC):
 
     name: ClassVar[Part]
     health_timeout_seconds: ClassVar[float] = 0.0
-    """How long this part may take to become healthy; None means the setting of the stack."""
+    """How long this part may take to become healthy, if that is longer than the setting of the stack."""
 
     def __init__(self, workshop: Workshop) -> None:
         self.settings = workshop.settings

@@ -3,7 +3,7 @@
 const PAUSE_MS = 300;
 const asked = new Map();
 
-/** Import the module at `path`, which starts from this folder; after a failure the next call tries again. */
+/** Import the module at `path`, relative to this folder; after a failure the next call tries again. */
 export function late(path) {
   if (!asked.has(path)) {
     const module = twice(path);
