@@ -31,6 +31,10 @@ from local_stack.settings import LOOPBACK, REPOSITORY_ROOT, STORAGE_CLIENTS, Bac
 MIGRATE_TIMEOUT_SECONDS = 300
 SCHEDULER_PATIENCE_SECONDS = 60
 _DATABASE = "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"
+#: Connections of a process beside its pool of five. A request of the API server keeps its connection while
+#: it waits for one of 40 threads (anyio's default). With Airflow's default, 15 connections, all threads can
+#: wait for one of them: then the server answers nothing for 30 s, and some requests with 500.
+MAX_OVERFLOW = 75
 COMPONENTS = ("metadatabase", "scheduler", "dag_processor", "triggerer")
 
 
@@ -170,8 +174,12 @@ def _database(settings: StackSettings) -> Mapping[str, str]:
         return {}
     if url.startswith("sqlite:"):
         return {_DATABASE: url}
-    # Without the second variable Airflow's asynchronous engine would want asyncpg.
-    return {_DATABASE: url, f"{_DATABASE}_ASYNC": url}
+    return {
+        _DATABASE: url,
+        # Without this variable Airflow's asynchronous engine would want asyncpg.
+        f"{_DATABASE}_ASYNC": url,
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_MAX_OVERFLOW": str(MAX_OVERFLOW),
+    }
 
 
 _AIRFLOW = (sys.executable, "-m", "airflow")

@@ -33,6 +33,7 @@ _CLUSTER_CONFIG = Path("/etc/postgresql-common/createcluster.conf")
 #: never more.
 _SETTINGS = {
     "listen_addresses": "",
+    "max_connections": "200",  # of the API server alone up to 80
     "shared_buffers": "32MB",
     "synchronous_commit": "off",
     "unix_socket_permissions": "0700",
