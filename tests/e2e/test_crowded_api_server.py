@@ -24,7 +24,7 @@ ROUNDS = 5
 
 
 def test_eighty_requests_at_once_are_all_answered(airflow: AirflowApi, stack: LocalStack) -> None:
-    """A thread that waits for a connection may be the one that the owner of a connection waits for."""
+    """Else all threads wait for connections, whose owners wait for a thread."""
     url = stack.settings.airflow_url
     password = json.loads(passwords_file(stack.settings).read_text("utf-8"))[ADMIN]
     login = web.post(f"{url}/auth/token", json={"username": ADMIN, "password": password}, timeout=scaled(30))
