@@ -97,6 +97,18 @@ def load(page: Page, path: str) -> None:
     page.remove_listener("requestfailed", hear)
 
 
+def token_of(user: str, settings: StackSettings) -> str:
+    """Log in to the stack's Airflow; return the token."""
+    password = json.loads(passwords_file(settings).read_text("utf-8"))[user]
+    answer = web.post(
+        f"{settings.airflow_url}/auth/token",
+        json={"username": user, "password": password},
+        timeout=scaled(PATIENCE_SECONDS),
+    )
+    token: str = answer.raise_for_status().json()["access_token"]
+    return token
+
+
 class Person:
     """
     Somebody who is logged in, with pages of a browser of their own.
@@ -106,13 +118,7 @@ class Person:
 
     def __init__(self, browser: Browser, settings: StackSettings, user: str) -> None:
         self.base_url = settings.airflow_url
-        password = json.loads(passwords_file(settings).read_text("utf-8"))[user]
-        answer = web.post(
-            f"{self.base_url}/auth/token",
-            json={"username": user, "password": password},
-            timeout=scaled(PATIENCE_SECONDS),
-        )
-        self.token: str = answer.raise_for_status().json()["access_token"]
+        self.token = token_of(user, settings)
         self.context: BrowserContext = new_context(browser, self.base_url)
         self.context.add_cookies(
             [

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
 
-from local_stack.parts.airflow import passwords_file
 from local_stack.people.airflow_api import AirflowApi
 from local_stack.people.airflow_users import ADMIN
 from local_stack.stack import LocalStack
+from tests.e2e.browsing import token_of
 from tests.support import web
 from tests.support.speed import scaled
 
@@ -26,9 +25,7 @@ ROUNDS = 5
 def test_eighty_requests_at_once_are_all_answered(airflow: AirflowApi, stack: LocalStack) -> None:
     """Else all threads wait for connections, whose owners wait for a thread."""
     url = stack.settings.airflow_url
-    password = json.loads(passwords_file(stack.settings).read_text("utf-8"))[ADMIN]
-    login = web.post(f"{url}/auth/token", json={"username": ADMIN, "password": password}, timeout=scaled(30))
-    headers = {"Authorization": f"Bearer {login.raise_for_status().json()['access_token']}"}
+    headers = {"Authorization": f"Bearer {token_of(ADMIN, stack.settings)}"}
 
     def ask(_: int) -> list[int]:
         with web.client(headers=headers, timeout=scaled(120)) as client:

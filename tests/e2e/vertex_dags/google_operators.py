@@ -43,7 +43,7 @@ def pipeline(task_id: str, **how: Any) -> CreateCustomContainerTrainingJobOperat
     )
 
 
-with DAG("google_custom_jobs", schedule=None, catchup=False, default_args=RETRIES):
+with DAG("google_custom_jobs", schedule=None, catchup=False):
     for name, deferrable in (("sync", False), ("deferred", True)):
         CreateCustomJobOperator(
             task_id=f"fail_{name}",
