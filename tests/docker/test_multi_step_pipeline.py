@@ -113,7 +113,7 @@ def cancel_when_there(stack: LocalStack, stop: threading.Event) -> None:
     """Cancel the first job of the final training, as soon as it is there."""
     with TrainingClient(stack.settings.training_url, stack.settings.project) as training:
         while not stop.wait(0.1):
-            with suppress(TrainingError):  # nobody would ask again
+            with suppress(TrainingError):  # one failed request does not end the search
                 for job in training.list_jobs("", page_size=100).jobs or []:
                     if LOST.fullmatch(job.job_id or ""):
                         training.cancel_job(job.job_id or "")

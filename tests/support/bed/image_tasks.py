@@ -171,7 +171,7 @@ def signalled(condition: Callable[[], object], handler: Callable[[], None]) -> I
     def watch() -> None:
         while not left.wait(0.1):
             is_met = False
-            with suppress(Exception):  # of an engine that is slow to answer; nobody else would look again
+            with suppress(Exception):  # one failed look, as when the engine is slow, does not end the watch
                 is_met = bool(condition())
             if is_met:
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGALRM)
