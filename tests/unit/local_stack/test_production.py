@@ -16,6 +16,7 @@ import yaml
 
 from local_stack import production
 from local_stack.errors import EngineMissing, PackagesMissing
+from local_stack.parts.airflow import MAX_OVERFLOW
 from local_stack.parts.own_image import OwnImage
 from local_stack.people import credentials
 from local_stack.production import Production
@@ -141,6 +142,14 @@ def test_each_service_is_bounded_and_has_no_rights_to_spare(name: str) -> None:
     is_job = service["restart"] in ("no", "on-failure")
     assert is_job or service["deploy"]["resources"]["limits"]["memory"]
     assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ()))
+
+
+def test_airflow_has_as_many_connections_as_in_the_local_stack() -> None:
+    having = [each["environment"] for each in services().values() if "airflow:" in each.get("image", "")]
+
+    assert having
+    for environment in having:
+        assert environment["AIRFLOW__DATABASE__SQL_ALCHEMY_MAX_OVERFLOW"] == MAX_OVERFLOW
 
 
 def test_the_scripts_of_the_containers_are_python_and_sh() -> None:
