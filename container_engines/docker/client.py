@@ -55,9 +55,7 @@ class DockerConnection:
         # Made on first use: the service starts, and reports what is wrong, even while the engine is down.
         with self._lock, engine_errors("connect"):
             if self._api is None:
-                api = docker.APIClient(
-                    version="auto", timeout=_TIMEOUT_SECONDS, max_pool_size=64, **self._environment
-                )
+                api = _Client(version="auto", timeout=_TIMEOUT_SECONDS, max_pool_size=64, **self._environment)
                 self._kind, self._api = kind_of(_headers(api)), api
             return self._api
 
@@ -120,6 +118,21 @@ class DockerConnection:
     def _environment(self) -> dict[str, Any]:
         environment = dict[str, Any](kwargs_from_env())
         return environment | ({"base_url": self._docker_host} if self._docker_host else {})
+
+
+class _Client(docker.APIClient):
+    """docker-py's client; after a request that nobody answered it opens new connections."""
+
+    def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
+        try:
+            response: requests.Response = super().send(request, **options)
+        except requests.Timeout:
+            # What cut this connection without a sign may have cut the idle ones, too: each would cost the
+            # next requests a timeout. Those in use are not closed.
+            for adapter in self.adapters.values():
+                adapter.close()
+            raise
+        return response
 
 
 class _UnixConnection(http.client.HTTPConnection):

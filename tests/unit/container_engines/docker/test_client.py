@@ -5,13 +5,17 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from container_engines.docker import client
 from container_engines.docker.engine import DockerEngine
 from tests.support.bed.faulty_proxy import Fault, FaultyProxy
 from tests.support.fakes.docker_api import FakeDocker, Program, run_fake_docker
+from tests.support.speed import scaled
 from tests.support.waiting import wait_until
+from training_api.errors import EngineUnavailable
 
 IMAGE = "registry.test/project/trainer:1"
 CONNECTIONS = 4
@@ -40,21 +44,24 @@ def engine(network: FaultyProxy) -> Iterator[DockerEngine]:
 
 def open_connections(engine: DockerEngine, network: FaultyProxy) -> None:
     """Have the engine's client keep several open connections."""
-    together = threading.Barrier(CONNECTIONS)
-
-    def ask() -> None:
-        together.wait()
-        engine.ping()
 
     def are_open() -> bool:
-        threads = [threading.Thread(target=ask) for _ in range(CONNECTIONS)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        ask_at_once(engine)
         return network.connections >= 2
 
     wait_until(are_open, "several connections are open")
+
+
+def ask_at_once(engine: DockerEngine) -> None:
+    """Make several requests, on a connection each if they meet; raise what one raises."""
+    together = threading.Barrier(CONNECTIONS)
+
+    def ask(_: int) -> None:
+        together.wait()
+        engine.ping()
+
+    with ThreadPoolExecutor(CONNECTIONS) as threads:
+        list(threads.map(ask, range(CONNECTIONS)))
 
 
 @pytest.mark.parametrize("follow", [False, True])
@@ -75,3 +82,17 @@ def test_a_log_is_read_past_connections_that_have_died(
     assert lines == ["one", "two"]
     # The shortest timeout of the client is 30 s.
     assert time.monotonic() - begun < 29
+
+
+def test_of_the_connections_that_have_died_one_costs_a_timeout(
+    network: FaultyProxy, engine: DockerEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "_TIMEOUT_SECONDS", scaled(2))
+    open_connections(engine, network)
+    network.suffer(Fault.HALF_OPEN)
+    network.heal()  # new connections work; of the old ones none is ever answered
+
+    with pytest.raises(EngineUnavailable):
+        engine.ping()
+
+    ask_at_once(engine)
