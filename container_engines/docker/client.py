@@ -55,7 +55,10 @@ class DockerConnection:
         # Made on first use: the service starts, and reports what is wrong, even while the engine is down.
         with self._lock, engine_errors("connect"):
             if self._api is None:
-                api = _Client(version="auto", timeout=_TIMEOUT_SECONDS, max_pool_size=64, **self._environment)
+                client_class = docker.APIClient if self.is_local else _NetworkClient
+                api = client_class(
+                    version="auto", timeout=_TIMEOUT_SECONDS, max_pool_size=64, **self._environment
+                )
                 self._kind, self._api = kind_of(_headers(api)), api
             return self._api
 
@@ -120,8 +123,8 @@ class DockerConnection:
         return environment | ({"base_url": self._docker_host} if self._docker_host else {})
 
 
-class _Client(docker.APIClient):
-    """docker-py's client; after a request that nobody answered it opens new connections."""
+class _NetworkClient(docker.APIClient):
+    """A client for an engine behind a network, which drops idle connections after a timeout."""
 
     def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
         try:
