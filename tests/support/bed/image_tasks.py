@@ -69,9 +69,11 @@ def run_registry(api: APIClient, folder: Path, port: int) -> Iterator[str]:
             }
         )
     )
-    process = subprocess.Popen([str(program), "serve", str(config)], stderr=subprocess.DEVNULL)
+    log = folder / "registry.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen([str(program), "serve", str(config)], stderr=output)
     try:
-        wait_for_registry(port)
+        wait_for_registry(port, f" ({log})")
         yield f"127.0.0.1:{port}"
     finally:
         process.terminate()
@@ -91,13 +93,13 @@ def run_registry_image(api: APIClient, image: str, port: int) -> Iterator[str]:
         api.remove_container(container, force=True, v=True)
 
 
-def wait_for_registry(port: int) -> None:
+def wait_for_registry(port: int, hint: str = "") -> None:
     def answers() -> bool:
         with suppress(httpx.TransportError):
             return web.get(f"http://127.0.0.1:{port}/v2/").is_success
         return False
 
-    wait_until(answers, f"a registry answers on port {port}")
+    wait_until(answers, f"a registry answers on port {port}{hint}")
 
 
 @pytest.fixture
