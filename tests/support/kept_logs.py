@@ -11,10 +11,13 @@ _folders: dict[Path, str] = {}
 
 @contextmanager
 def logs_in(folder: Path, what: str) -> Iterator[None]:
-    """Name ``folder`` in each failure that happens until the block ends."""
+    """Name ``folder`` in each failure until the block ends, and in one that ends it."""
     _folders[folder] = what
     try:
         yield
+    except BaseException as error:  # that of a start that failed, or of pytest.fail()
+        error.add_note(f"{what}: {folder}")  # its report is made when the block is over
+        raise
     finally:
         del _folders[folder]
 

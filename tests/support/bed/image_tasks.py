@@ -20,6 +20,7 @@ from docker.utils import kwargs_from_env
 from local_stack.parts.registry import find_registry_program
 from local_stack.settings import StackSettings
 from tests.support import web
+from tests.support.kept_logs import logs_in
 from tests.support.own_images import remove_own_images
 from tests.support.ports import reserve_port
 from tests.support.run_id import current_run
@@ -69,12 +70,12 @@ def run_registry(api: APIClient, folder: Path, port: int) -> Iterator[str]:
             }
         )
     )
-    log = folder / "registry.log"
-    with log.open("wb") as output:
-        process = subprocess.Popen([str(program), "serve", str(config)], stderr=output)
+    with (folder / "registry.log").open("wb") as log:
+        process = subprocess.Popen([str(program), "serve", str(config)], stderr=log)
     try:
-        wait_for_registry(port, f" ({log})")
-        yield f"127.0.0.1:{port}"
+        with logs_in(folder, "a registry"):
+            wait_for_registry(port)
+            yield f"127.0.0.1:{port}"
     finally:
         process.terminate()
         process.wait(scaled(60))
@@ -93,13 +94,13 @@ def run_registry_image(api: APIClient, image: str, port: int) -> Iterator[str]:
         api.remove_container(container, force=True, v=True)
 
 
-def wait_for_registry(port: int, hint: str = "") -> None:
+def wait_for_registry(port: int) -> None:
     def answers() -> bool:
         with suppress(httpx.TransportError):
             return web.get(f"http://127.0.0.1:{port}/v2/").is_success
         return False
 
-    wait_until(answers, f"a registry answers on port {port}{hint}")
+    wait_until(answers, f"a registry answers on port {port}")
 
 
 @pytest.fixture
