@@ -14,8 +14,6 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 #: Package -> its folder, and the packages of this project that it may import.
 HOUSES: dict[str, tuple[Path, frozenset[str]]] = {
@@ -237,44 +235,56 @@ def own_imports_of(name: str) -> set[str]:
     return {used for used in imports_of(MODULES[name]) if used.partition(".")[0] in HOUSES}
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_a_module_imports_from_its_room_and_those_below(name: str) -> None:
-    package = name.partition(".")[0]
-    allowed = HOUSES[package][1]
+def packages_of(name: str) -> set[str]:
+    """Return the packages, this project's or others', that the module imports."""
+    return {used.partition(".")[0] for used in imports_of(MODULES[name])}
+
+
+def test_a_module_imports_from_its_room_and_those_below() -> None:
     height = {room: place for place, room in enumerate(ROOMS)}
 
-    wrong = {
-        used
-        for used in own_imports_of(name)
-        if used.partition(".")[0] not in allowed | {package}
-        or (used.partition(".")[0] == package and height[room_of(used)] > height[room_of(name)])
-    }
+    def is_below(used: str, name: str) -> bool:
+        package, other = name.partition(".")[0], used.partition(".")[0]
+        if other == package:
+            return height[room_of(used)] <= height[room_of(name)]
+        return other in HOUSES[package][1]
+
+    wrong = {(name, used) for name in MODULES for used in own_imports_of(name) if not is_below(used, name)}
 
     assert not wrong
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if room_of(name) in PURE_ROOMS])
-def test_a_room_without_io_imports_nothing_that_reaches_outside(name: str) -> None:
-    packages = {used.partition(".")[0] for used in imports_of(MODULES[name])}
+def test_a_room_without_io_imports_nothing_that_reaches_outside() -> None:
+    allowed = {"pydantic", *HOUSES} | set(sys.stdlib_module_names) - OUTSIDE
+    pure = [name for name in MODULES if room_of(name) in PURE_ROOMS]
+    wrong = {name: found for name in pure if (found := packages_of(name) - allowed)}
 
-    assert packages <= {"pydantic", *HOUSES} | set(sys.stdlib_module_names) - OUTSIDE
-
-
-@pytest.mark.parametrize("name", [name for name in MODULES if says_it_is_pure(MODULES[name])])
-def test_a_module_that_says_it_is_pure_imports_nothing_that_reaches_outside(name: str) -> None:
-    packages = {used.partition(".")[0] for used in imports_of(MODULES[name])}
-
-    assert packages <= {*PURE_LIBRARIES, *HOUSES} | set(sys.stdlib_module_names) - OUTSIDE
+    assert pure
+    assert not wrong
 
 
-@pytest.mark.parametrize(
-    "name",
-    [name for name in MODULES if room_of(name).startswith(NEUTRAL_ROOMS) and name != READS_OLD_REQUESTS],
-)
-def test_what_moves_jobs_knows_no_dialect(name: str) -> None:
-    dialects = {used for used in imports_of(MODULES[name]) if used.startswith("training_api.dialects")}
+def test_a_module_that_says_it_is_pure_imports_nothing_that_reaches_outside() -> None:
+    allowed = {*PURE_LIBRARIES, *HOUSES} | set(sys.stdlib_module_names) - OUTSIDE
+    pure = [name for name, path in MODULES.items() if says_it_is_pure(path)]
+    wrong = {name: found for name in pure if (found := packages_of(name) - allowed)}
 
-    assert not dialects
+    assert pure
+    assert not wrong
+
+
+def test_what_moves_jobs_knows_no_dialect() -> None:
+    neutral = [
+        name for name in MODULES if room_of(name).startswith(NEUTRAL_ROOMS) and name != READS_OLD_REQUESTS
+    ]
+    wrong = {
+        (name, used)
+        for name in neutral
+        for used in imports_of(MODULES[name])
+        if used.startswith("training_api.dialects")
+    }
+
+    assert neutral
+    assert not wrong
 
 
 def test_a_dialect_knows_no_other() -> None:
@@ -292,20 +302,28 @@ def test_a_dialect_knows_no_other() -> None:
     assert not found
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_airflow_is_known_from_the_hooks_upwards_only(name: str) -> None:
-    knows = any(used.partition(".")[0] == "airflow" for used in imports_of(MODULES[name]))
+def test_airflow_is_known_from_the_hooks_upwards_only() -> None:
+    know = {name for name in MODULES if "airflow" in packages_of(name)}
 
-    assert not knows or (
-        name.startswith("container_training.") and not name.startswith("container_training.work")
-    )
+    assert know
+    assert not {
+        name
+        for name in know
+        if not name.startswith("container_training.") or name.startswith("container_training.work")
+    }
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "dags").rglob("*.py")), ids=lambda path: path.stem)
-def test_dags_use_the_airflow_side_only(path: Path) -> None:
-    packages = {name.partition(".")[0] for name in imports_of(path)}
+def test_dags_use_the_airflow_side_only() -> None:
+    paths = sorted((ROOT / "dags").rglob("*.py"))
+    wrong = {
+        (path.name, used)
+        for path in paths
+        for used in imports_of(path)
+        if used.partition(".")[0] in {"training_service", "local_stack", "docker"}
+    }
 
-    assert not packages & {"training_service", "local_stack", "docker"}
+    assert paths
+    assert not wrong
 
 
 #: The only room that may use what Airflow does not publish.
