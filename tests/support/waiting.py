@@ -15,6 +15,9 @@ from tests.support.speed import scaled
 
 T = TypeVar("T")
 
+#: Most of what a test waits for is there after a few milliseconds.
+_FIRST_PAUSE_SECONDS = 0.002
+
 
 def wait_until(
     condition: Callable[[], T],
@@ -31,13 +34,16 @@ def wait_until(
 
     :param what: what is waited for, as a clause: ``"the job has ended"``.
     :param seconds: how long it may take on an idle machine.
+    :param poll_seconds: the longest pause between two tries; the first ones are shorter.
     :param ignoring: errors of ``condition`` that mean "not yet"; any other error ends the wait.
     :raises AssertionError: it took longer; says what ``condition`` returned or raised last.
     """
+    pause = min(_FIRST_PAUSE_SECONDS, poll_seconds)
     for found in _tries(condition, what, seconds, ignoring, clock):
         if found:
             return found
-        sleep(poll_seconds)
+        sleep(pause)
+        pause = min(2 * pause, poll_seconds)
     raise AssertionError(what)
 
 

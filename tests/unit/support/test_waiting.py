@@ -39,8 +39,21 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_first_truthy_value_is_returned() -> None:
     clock, values = Clock(), iter([None, 0, "", "done", "later"])
 
-    assert clock.wait(lambda: next(values), poll_seconds=2) == "done"
-    assert clock.now == 1006
+    assert clock.wait(lambda: next(values)) == "done"
+    assert next(values) == "later"
+
+
+def test_the_pauses_grow_up_to_the_one_that_was_asked_for() -> None:
+    clock = Clock()
+    times: list[float] = []
+
+    def is_the_seventh() -> bool:
+        times.append(clock.now - 1000)
+        return len(times) == 7
+
+    clock.wait(is_the_seventh, poll_seconds=0.01)
+
+    assert times == pytest.approx([0, 0.002, 0.006, 0.014, 0.024, 0.034, 0.044])
 
 
 def test_the_deadline_follows_the_machines_speed() -> None:
