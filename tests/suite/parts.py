@@ -26,9 +26,10 @@ class Part:
 #: The marker expression of what needs neither an engine nor a database server.
 _NO_OTHER_PROGRAMS = "not docker and not postgresql"
 
-#: Started in this order. The kill table goes first, and Airflow's other tests when it is over: its forty
-#: tasks at once slow all others, and two such stacks take most of a run's memory. For the memory's sake the
-#: quick tests are two processes, one after the other. The rest: longest first.
+#: Started in this order. The kill table goes first, the worker hosts when it is over, and Airflow's
+#: other tests after these: its forty tasks at once slow all others, and two stacks of Airflow at a time
+#: take most of a run's memory, above all beside the hosts' disks, which are in memory. For the memory's
+#: sake, what only computes is two processes, ``quick`` and ``integration``. The rest: longest first.
 PARTS: tuple[Part, ...] = (
     Part(name="kill", selection=("tests/e2e/kill_table",), budget_seconds=900),
     Part(
@@ -45,6 +46,7 @@ PARTS: tuple[Part, ...] = (
         budget_seconds=1800,
         niceness=5,
     ),
+    Part(name="hosts", selection=("tests/e2e/two_hosts",), budget_seconds=720),
     Part(
         name="e2e",
         selection=("tests/e2e", "--ignore=tests/e2e/kill_table", "--ignore=tests/e2e/two_hosts"),
@@ -56,7 +58,6 @@ PARTS: tuple[Part, ...] = (
         budget_seconds=1200,
         niceness=5,
     ),
-    Part(name="hosts", selection=("tests/e2e/two_hosts",), budget_seconds=720),
     Part(name="wheels", selection=("tests/packaging",), budget_seconds=540, niceness=5),
     Part(name="gcloud", selection=("tests/conformance",), budget_seconds=400),
 )
