@@ -29,7 +29,9 @@ from training_api.states import JobState
 #: The newest version before docker/compose.yaml; a shallow clone takes the oldest that it has. From the next
 #: release on: that release, with its own file.
 PREVIOUS = "ebb3185"
-SUBNET = "172.30.77"
+#: Private, and not among the addresses that an engine gives networks by itself (172.17 to 172.31, 192.168):
+#: the fourteenth network of a machine would have 172.30.
+SUBNET = "172.16.77"
 JOB_ID = "through_the_upgrade"
 #: Runs until the object of its first argument is there; the object store is away during an upgrade.
 TRAINER = """
