@@ -16,6 +16,7 @@ import pytest
 from google.auth.credentials import AnonymousCredentials
 
 from local_stack.errors import EngineMissing, PartFailed, PortTaken
+from local_stack.parts import engine as engines
 from local_stack.parts.base_image import BaseImage
 from local_stack.processes.packages import find_program
 from local_stack.processes.progress import Progress
@@ -249,13 +250,11 @@ def test_a_docker_host_that_does_not_answer_is_refused(state_dir: Path) -> None:
         stack.up([Part.ENGINE])
 
 
-@pytest.mark.skipif(
-    os.geteuid() != 0 or find_program("dockerd") is None,
-    reason="only root can start an engine, and dockerd is needed",
-)
-def test_an_engine_of_our_own_starts_over_stale_pid_files_and_stops(
-    state_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def own_engine(state_dir: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
+    """Settings of a stack that starts an engine of its own."""
+    if os.geteuid() != 0 or find_program("dockerd") is None:
+        pytest.skip("only root can start an engine, and dockerd is needed")
     # In a network namespace of its own: with --bridge=none, dockerd removes docker0, which is another
     # engine's here.
     wrapper = state_dir / "bin" / "dockerd"
@@ -263,20 +262,24 @@ def test_an_engine_of_our_own_starts_over_stale_pid_files_and_stops(
     wrapper.write_text(f'#!/bin/sh\nexec unshare --net -- {find_program("dockerd")} "$@"\n')
     wrapper.chmod(0o755)
     monkeypatch.setenv("PATH", f"{wrapper.parent}:{os.environ['PATH']}")
-    bridges = psutil.net_if_addrs().get("docker0")
-    exec_root = state_dir / "exec"
-    (exec_root / "containerd").mkdir(parents=True)
-    for stale in (state_dir / "docker.pid", exec_root / "containerd" / "containerd.pid"):
-        stale.write_text(str(os.getpid()))
-    engine_settings = {
+    return {
         "docker_host": None,
         "engine_socket": state_dir / "docker.sock",
         "engine_data_root": state_dir / "data",
-        "engine_exec_root": exec_root,
+        "engine_exec_root": state_dir / "exec",
         "engine_pid_file": state_dir / "docker.pid",
         "engine_arguments": ("--bridge=none", "--iptables=false", "--ip-masq=false"),
     }
-    stack = make_stack(state_dir, **engine_settings)
+
+
+def test_an_engine_of_our_own_starts_over_stale_pid_files_and_stops(
+    state_dir: Path, own_engine: dict[str, object]
+) -> None:
+    bridges = psutil.net_if_addrs().get("docker0")
+    (state_dir / "exec" / "containerd").mkdir(parents=True)
+    for stale in (state_dir / "docker.pid", state_dir / "exec" / "containerd" / "containerd.pid"):
+        stale.write_text(str(os.getpid()))
+    stack = make_stack(state_dir, **own_engine)
     with stack:
         stack.up([Part.ENGINE])
 
@@ -284,3 +287,40 @@ def test_an_engine_of_our_own_starts_over_stale_pid_files_and_stops(
         assert "started by this stack" in stack.engine.describe()
     assert processes_of(stack) == []
     assert psutil.net_if_addrs().get("docker0") == bridges
+
+
+def test_an_engine_starts_that_was_killed_while_it_removed_a_network(
+    state_dir: Path, own_engine: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = {f"another-{number}" for number in range(8)}  # their records need several pages of the store
+    stack = make_stack(state_dir, **own_engine, health_timeout_seconds=scaled(8))
+    with stack:
+        stack.up([Part.ENGINE])
+        with closing(docker.DockerClient(f"unix://{state_dir / 'docker.sock'}")) as client:
+            for name in ("half-removed", *others):
+                client.networks.create(name)
+        stack.down()
+        half_remove(state_dir / "data" / "network" / "files" / "local-kv.db", "half-removed")
+        with monkeypatch.context() as without:
+            without.setattr(engines, "finish_removals", lambda folder: [])
+            with pytest.raises(PartFailed, match="engine is not healthy"):
+                stack.up([Part.ENGINE])
+        log = stack.processes.log_of("engine").read_text(errors="replace")
+        assert "index out of range" in log.partition("reservePools")[0][-500:]
+
+        stack.up([Part.ENGINE])
+
+        assert "killed while it removed the network half-removed" in said_by(stack)
+        with closing(docker.DockerClient(f"unix://{state_dir / 'docker.sock'}")) as client:
+            assert {network.name for network in client.networks.list()} == {"none", "host", *others}
+
+
+def half_remove(store: Path, name: str) -> None:
+    """Do what an engine does to a network's record before it removes the record."""
+    content = store.read_bytes()
+    at = 0
+    while (at := content.find(b'"name":"%b"' % name.encode(), at + 1)) >= 0:
+        begin = content.rindex(b'{"addrSpace"', 0, at)
+        record = content[begin:at].replace(b'"inDelete":false', b'"inDelete":true ')
+        content = content[:begin] + record.replace(b'"ipamV4Info"', b'"-pamV4Info"') + content[at:]
+    store.write_bytes(content)

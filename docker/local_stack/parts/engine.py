@@ -13,6 +13,7 @@ import psutil
 import requests
 
 from local_stack.errors import EngineMissing, LocalStackError
+from local_stack.parts.engine_networks import finish_removals
 from local_stack.parts.part import StackPart
 from local_stack.processes.packages import find_program, is_systemd_running
 from local_stack.processes.shared_locks import one_engine_start
@@ -22,6 +23,7 @@ from local_stack.settings import Part
 PING_TIMEOUT_SECONDS = 5
 SYSTEMD_START_SECONDS = 10.0
 POLL_SECONDS = 0.2
+_DATA_ROOT = Path("/var/lib/docker")  # dockerd's default
 
 
 def connect(url: str, *, timeout_seconds: int = 60) -> docker.DockerClient:
@@ -94,7 +96,10 @@ class Engine(StackPart):
         :raises EngineMissing: none answers, and none can be started here.
         """
         self._must_start = False
-        if self.is_ours() or self.is_healthy():
+        if self.is_healthy():
+            return
+        if self.is_ours():
+            self._finish_removals()  # it may end again and again
             return
         if self.settings.engine_url != self.settings.default_engine_url:
             raise EngineMissing(
@@ -113,6 +118,7 @@ class Engine(StackPart):
             )
         _remove_stale_pid_file(self.settings.engine_pid_file, "dockerd")
         _remove_stale_pid_file(self.settings.engine_exec_root / "containerd" / "containerd.pid", "containerd")
+        self._finish_removals()
         self._must_start = True
 
     def programs(self) -> Sequence[Program]:
@@ -146,6 +152,12 @@ class Engine(StackPart):
                 umask=0o022,  # the files of images have the modes that their builds give them
             )
         ]
+
+    def _finish_removals(self) -> None:
+        for network in finish_removals(self.settings.engine_data_root or _DATA_ROOT):
+            self.progress.say(
+                f"engine: it was killed while it removed the network {network}; that is finished"
+            )
 
     def _install(self) -> None:
         reason = self.packages.refusal()
