@@ -6,10 +6,12 @@ import fcntl
 import json
 import os
 import struct
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 _STORE = Path("network", "files", "local-kv.db")
+_PATIENCE_SECONDS, _POLL_SECONDS = 5.0, 0.02
 _WISH, _NO_WISH = b'"ipamV4Config"', b'"-pamV4Config"'
 
 # The format of the store [go.etcd.io/bbolt: page.go, bucket.go]; all numbers have the low byte first.
@@ -38,7 +40,7 @@ def finish_removals(data_root: Path) -> list[str]:
     except FileNotFoundError:
         return []
     try:
-        fcntl.flock(store, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the engine's own lock
+        _lock(store)
         content = (data_root / _STORE).read_bytes()
         names = []
         for begin, end in _networks(content):
@@ -47,10 +49,22 @@ def finish_removals(data_root: Path) -> list[str]:
                 os.pwrite(store, _NO_WISH, content.index(_WISH, begin, end))
                 names.append(network["name"])
         return names
-    except (BlockingIOError, struct.error, ValueError):  # the engine says what is wrong with its store
+    except (TimeoutError, struct.error, ValueError):  # the engine says what is wrong with its store
         return []
     finally:
         os.close(store)
+
+
+def _lock(store: int) -> None:
+    """Take the engine's own lock; it may have it for a moment at each of its starts."""
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        try:
+            return fcntl.flock(store, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise TimeoutError from None
+            time.sleep(_POLL_SECONDS)
 
 
 def _networks(content: bytes) -> Iterator[tuple[int, int]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from local_stack.parts import engine_networks
 from local_stack.parts.engine_networks import finish_removals
 
 
@@ -30,7 +31,8 @@ def test_a_store_that_cannot_be_read_is_left_to_the_engine(store: Path, content:
     assert store.read_bytes() == content
 
 
-def test_a_store_that_an_engine_has_open_is_left_alone(store: Path) -> None:
+def test_a_store_that_an_engine_has_open_is_left_alone(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_networks, "_PATIENCE_SECONDS", 0.05)
     store.write_bytes(b"unread")
     with store.open("rb") as engines:
         fcntl.flock(engines, fcntl.LOCK_EX)
