@@ -252,7 +252,7 @@ def test_a_docker_host_that_does_not_answer_is_refused(state_dir: Path) -> None:
 
 @pytest.fixture
 def own_engine(state_dir: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
-    """Settings of a stack that starts an engine of its own."""
+    """Return the settings of a stack that starts its own engine."""
     if os.geteuid() != 0 or find_program("dockerd") is None:
         pytest.skip("only root can start an engine, and dockerd is needed")
     # In a network namespace of its own: with --bridge=none, dockerd removes docker0, which is another
@@ -293,14 +293,18 @@ def test_an_engine_starts_that_was_killed_while_it_removed_a_network(
     state_dir: Path, own_engine: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     others = {f"another-{number}" for number in range(8)}  # their records need several pages of the store
+    pools = docker.types.IPAMConfig(pool_configs=[docker.types.IPAMPool("fd00:1::/64")])
     stack = make_stack(state_dir, **own_engine, health_timeout_seconds=scaled(8))
     with stack:
         stack.up([Part.ENGINE])
         with closing(docker.DockerClient(f"unix://{state_dir / 'docker.sock'}")) as client:
             for name in ("half-removed", *others):
                 client.networks.create(name)
+            client.networks.create("half-removed-6", enable_ipv6=True, ipam=pools)
         stack.down()
-        half_remove(state_dir / "data" / "network" / "files" / "local-kv.db", "half-removed")
+        half_remove(
+            state_dir / "data" / "network" / "files" / "local-kv.db", "half-removed", "half-removed-6"
+        )
         with monkeypatch.context() as without:
             without.setattr(engines, "finish_removals", lambda folder: [])
             with pytest.raises(PartFailed, match=r"engine (is not healthy|ended right after each start)"):
@@ -310,17 +314,21 @@ def test_an_engine_starts_that_was_killed_while_it_removed_a_network(
 
         stack.up([Part.ENGINE])
 
-        assert "killed while it removed the network half-removed" in said_by(stack)
+        for name in ("half-removed", "half-removed-6"):
+            assert f"killed while it removed the network {name};" in said_by(stack)
         with closing(docker.DockerClient(f"unix://{state_dir / 'docker.sock'}")) as client:
             assert {network.name for network in client.networks.list()} == {"none", "host", *others}
 
 
-def half_remove(store: Path, name: str) -> None:
-    """Do what an engine does to a network's record before it removes the record."""
+def half_remove(store: Path, *names: str) -> None:
+    """Do what an engine does to networks' records before it removes the records."""
     content = store.read_bytes()
-    at = 0
-    while (at := content.find(b'"name":"%b"' % name.encode(), at + 1)) >= 0:
-        begin = content.rindex(b'{"addrSpace"', 0, at)
-        record = content[begin:at].replace(b'"inDelete":false', b'"inDelete":true ')
-        content = content[:begin] + record.replace(b'"ipamV4Info"', b'"-pamV4Info"') + content[at:]
+    for name in names:
+        at = 0
+        while (at := content.find(b'"name":"%b"' % name.encode(), at + 1)) >= 0:
+            begin = content.rindex(b'{"addrSpace"', 0, at)
+            record = content[begin:at].replace(b'"inDelete":false', b'"inDelete":true ')
+            for addresses in (b'"ipamV4Info"', b'"ipamV6Info"'):
+                record = record.replace(addresses, b'"-' + addresses[2:])
+            content = content[:begin] + record + content[at:]
     store.write_bytes(content)

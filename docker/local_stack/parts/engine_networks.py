@@ -12,7 +12,7 @@ from pathlib import Path
 
 _STORE = Path("network", "files", "local-kv.db")
 _PATIENCE_SECONDS, _POLL_SECONDS = 5.0, 0.02
-_WISH, _NO_WISH = b'"ipamV4Config"', b'"-pamV4Config"'
+_FAMILIES = ("V4", "V6")
 
 # The format of the store [go.etcd.io/bbolt: page.go, bucket.go]; all numbers have the low byte first.
 _MAGIC = 0xED0CDAED
@@ -29,30 +29,28 @@ def finish_removals(data_root: Path) -> list[str]:
 
     An engine gives a network's addresses back before it removes its record. If it is killed in between, it
     looks for those addresses at each start, and ends with ``index out of range`` in libnetwork's
-    ``reservePools`` (seen with 20.10.24). In a record without ``ipamV4Config`` it does not look for them, and
-    removes the network. So the key is renamed in its place; other records stay as they are.
+    ``reservePools`` (seen with 20.10.24). In a record that asks for no addresses it does not look for them,
+    and removes the network. So the keys that ask are renamed in their places; other records stay as they are.
 
     :param data_root: of an engine that does not run. To one that runs, and to a store that cannot be read,
         nothing is done.
     """
     try:
-        store = os.open(data_root / _STORE, os.O_RDWR)
-    except FileNotFoundError:
-        return []
-    try:
-        _lock(store)
-        content = (data_root / _STORE).read_bytes()
-        names = []
-        for begin, end in _networks(content):
-            network = json.loads(content[begin:end])
-            if network.get("inDelete") and "ipamV4Config" in network and "ipamV4Info" not in network:
-                os.pwrite(store, _NO_WISH, content.index(_WISH, begin, end))
-                names.append(network["name"])
-        return names
-    except (TimeoutError, struct.error, ValueError):  # the engine says what is wrong with its store
-        return []
-    finally:
-        os.close(store)
+        with (data_root / _STORE).open("r+b") as store:
+            _lock(store.fileno())
+            content = store.read()
+            names = []
+            for begin, end in _networks(content):
+                network = json.loads(content[begin:end])
+                asked = [family for family in _FAMILIES if f"ipam{family}Config" in network]
+                if network.get("inDelete") and any(f"ipam{family}Info" not in network for family in asked):
+                    for family in asked:
+                        place = content.index(f'"ipam{family}Config"'.encode(), begin, end)
+                        os.pwrite(store.fileno(), b'"-', place)
+                    names.append(network["name"])
+            return names
+    except (FileNotFoundError, TimeoutError, struct.error, ValueError):
+        return []  # the engine says what is wrong with its store
 
 
 def _lock(store: int) -> None:
