@@ -26,10 +26,10 @@ class Part:
 #: The marker expression of what needs neither an engine nor a database server.
 _NO_OTHER_PROGRAMS = "not docker and not postgresql"
 
-#: Started in this order. The kill table goes first, the worker hosts when it is over, and Airflow's
-#: other tests after these: its forty tasks at once slow all others, and two stacks of Airflow at a time
-#: take most of a run's memory, above all beside the hosts' disks, which are in memory. For the memory's
-#: sake, what only computes is two processes, ``quick`` and ``integration``. The rest: longest first.
+#: Started in this order. The kill table goes first, for its forty tasks at once slow all others. The worker
+#: hosts and Airflow's other tests follow one after the other: two stacks of Airflow at a time take most of a
+#: run's memory, above all beside the hosts' disks, which are in memory. For the memory's sake, what only
+#: computes is two processes, ``quick`` and ``integration``. The rest: longest first.
 PARTS: tuple[Part, ...] = (
     Part(name="kill", selection=("tests/e2e/kill_table",), budget_seconds=900),
     Part(
