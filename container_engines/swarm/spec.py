@@ -18,7 +18,7 @@ from container_engines.confinement import DNS_OPTIONS, DROPPED_CAPABILITIES, MAC
 from container_engines.docker.log_files import log_files
 from container_engines.swarm.gpus import GPU_KIND
 from container_engines.swarm.tasks import Node
-from container_engines.swarm.way_out import WayOut
+from container_engines.swarm.way_out import WayOut, own_name
 
 #: A constraint that no node meets.
 _NOWHERE = "node.labels.container-training.stopped==yes"
@@ -63,7 +63,7 @@ def service_spec(
         "Image": launch.image_id,
         "Command": list(launch.command) or None,
         "Args": list(launch.args) or None,
-        "Hostname": launch.host_name,
+        "Hostname": own_name(launch.host_name) if way_out else launch.host_name,
         "Env": [
             f"{name}={value}" for name, value in {**launch.secrets.environment, **launch.environment}.items()
         ],

@@ -39,6 +39,19 @@ def interface_of(service_id: str) -> str:
     return shared_bridge_of(mark_of(service_id))
 
 
+def own_name(host_name: str) -> str:
+    """
+    Return the name that a container has for itself; all replicas ask for ``host_name``.
+
+    An engine answers to a container's own name in each of its networks, and looks first into those with a
+    gateway [moby: updateNetworkConfig, epHeap.Less]. So peers on one machine would be sent to each other's
+    address in the bridge, where none reaches another. In its own hosts file the container has that name, and
+    what is before its first dot, with both addresses in any order. By another own name, ``host_name`` is only
+    in the job's network.
+    """
+    return f"{host_name}-self"
+
+
 def network_name(service_id: str) -> str:
     """Return the name of the swarm's network."""
     return f"ct-out-{mark_of(service_id)}"

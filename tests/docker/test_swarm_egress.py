@@ -26,7 +26,7 @@ from tests.support.bed.cluster_jobs import runs, submit
 from tests.support.bed.egress_probe import PEER, TRY, reached
 from tests.support.bed.job_watch import messages, until_state
 from tests.support.bed.real_parts import end_all_jobs
-from tests.support.bed.swarm import Swarm
+from tests.support.bed.swarm import Swarm, drained
 from tests.support.bed.swarm_service import Service, service_with_agents
 from tests.support.ports import reserve_port
 from tests.support.waiting import wait_until
@@ -175,6 +175,26 @@ def test_a_job_reaches_what_it_needs_and_what_the_setting_says(
     lines = messages(training, job_id)
     assert reached(lines) == REACHED[mode], "\n".join(lines)
     assert "master-replica-0: SAID demo-project" in lines
+
+
+def test_replicas_on_one_machine_reach_each_other(
+    training: TrainingClient,
+    mode: str,
+    swarm: Swarm,
+    engines: dict[str, docker.APIClient],
+    agent_image: ImageRef,
+    job_id: str,
+) -> None:
+    with ExitStack() as ends:
+        for node in swarm.nodes[1:]:
+            ends.enter_context(drained(engines[swarm.manager.name], node.name))
+        submit(training, job_id, runs(agent_image, TRY, "{}"), runs(agent_image, PEER))
+        until_state(training, job_id, JobState.SUCCEEDED)
+
+    lines = messages(training, job_id)
+    assert reached(lines) == {"peer"}, "\n".join(lines)
+    (own,) = [line for line in lines if ": OWN " in line]
+    assert len(own.partition(": OWN ")[2].split()) == 1, own
 
 
 def test_what_is_closed_stays_so_when_the_service_and_the_agents_are_killed(

@@ -37,7 +37,9 @@ for name, (kind, host, port) in json.loads(sys.argv[1]).items():
         reached.append(name)
     except OSError as error:
         print("CLOSED", name, type(error).__name__, flush=True)
-(worker,) = json.loads(os.environ["CLUSTER_SPEC"])["cluster"]["worker"]
+cluster = json.loads(os.environ["CLUSTER_SPEC"])["cluster"]
+(master,), (worker,) = cluster["master"], cluster["worker"]
+print("OWN", *socket.gethostbyname_ex(master.split(":")[0])[2], flush=True)
 name, port = worker.split(":")
 why = ""
 for _ in range(300):  # the worker may start a minute after the master

@@ -54,6 +54,7 @@ def test_service_is_bounded_and_runs_once() -> None:
     }
     assert template["Placement"]["Constraints"] == ["node.id!=slow", "node.id!=small"]
     assert template["Networks"] == [{"Target": "net", "Aliases": [LAUNCH.host_name]}]
+    assert container["Hostname"] == LAUNCH.host_name
     assert container["Command"] is None
     assert container["Args"] == ["--lr", "0.1"]
     assert container["Env"] == ["GREETING=hello"]
@@ -134,6 +135,7 @@ def test_a_way_out_takes_the_place_of_the_swarms() -> None:
     )
 
     template = spec["TaskTemplate"]
-    assert template["Networks"][1:] == [{"Target": "out"}]
+    assert template["Networks"] == [{"Target": "net", "Aliases": [LAUNCH.host_name]}, {"Target": "out"}]
+    assert template["ContainerSpec"]["Hostname"] == f"{LAUNCH.host_name}-self"
     assert template["ContainerSpec"]["DNSConfig"]["Nameservers"] == ["192.0.2.1"]
     assert "10.9.9.9 mlflow.lan" in template["ContainerSpec"]["Hosts"]
