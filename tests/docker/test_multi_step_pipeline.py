@@ -29,6 +29,7 @@ from local_stack.parts.base_image import BaseImage
 from local_stack.people.credentials import airflow_token
 from local_stack.stack import LocalStack
 from tests.docker.test_retraining import read
+from tests.support.bed.job_watch import messages
 from training_api.clients.training import TrainingClient
 from training_api.dialects.ml_v1.resources import TrainingInput
 from training_api.errors import TrainingError
@@ -146,9 +147,14 @@ def before(broken: Steps) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def mended(broken: Steps, before: dict[str, Any]) -> Steps:
+def mended(broken: Steps, before: dict[str, Any], stack: LocalStack) -> Steps:
     """The same run after the step that failed was cleared."""
-    assert broken.clear_and_go_on("train.submit") == "success", broken.states()
+    state = broken.clear_and_go_on("train.submit")
+    if state != "success":
+        job_id = broken.xcom("train.submit")
+        with TrainingClient(stack.settings.training_url, stack.settings.project) as training:
+            why, lines = training.get_job(job_id).error_message, messages(training, job_id)[-8:]
+        raise AssertionError(f"the run is {state}; {job_id}: {why} {' | '.join(lines)}; {broken.states()}")
     return broken
 
 

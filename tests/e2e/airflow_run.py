@@ -14,6 +14,8 @@ from tests.support import waiting
 
 #: What Airflow's own parts do may take minutes: several processes start for each task.
 PATIENCE_SECONDS = 240.0
+#: Of a failed task's log, in an error.
+_TOLD_LINES = 8
 _FAILS = "Task failed with exception"
 _TRIGGER_STARTS = re.compile(r"trigger \S+ \(ID \d+\) starting")
 
@@ -52,6 +54,26 @@ class Run:
     def wait_for_end(self, *, patience_seconds: float = PATIENCE_SECONDS) -> str:
         """Return how the run ended."""
         return self.wait_for("success", "failed", patience_seconds=patience_seconds)
+
+    def wait_for_success(self, *, patience_seconds: float = PATIENCE_SECONDS) -> None:
+        """
+        Return once the run has ended well.
+
+        :raises AssertionError: it has not. The first line, of which alone a summary consists, names each task
+            that is not done, with the end of its log if it failed.
+        """
+        try:
+            assert self.wait_for_end(patience_seconds=patience_seconds) == "success", "failed"
+        except AssertionError as error:
+            why = str(error).partition("\n")[0]
+            undone = {task: state for task, state in self.states().items() if state != "success"}
+            # The failed ones first: they are why the others are not done.
+            ends = [
+                f"{task}: {state} {' | '.join(self.log_if_any(task).splitlines()[-_TOLD_LINES:])}"
+                for task, state in undone.items()
+                if state in ("failed", "up_for_retry")
+            ]
+            raise AssertionError(f"run of {self.dag_id}: {why}; {'; '.join(ends)}; {undone}") from error
 
     def states(self) -> dict[str, str]:
         """Return the state of each task."""

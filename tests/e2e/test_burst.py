@@ -73,7 +73,7 @@ def run(
     file.write_text(text, "utf-8")
     try:
         run = Run.start(airflow, DAG_ID)
-        assert run.wait_for_end(patience_seconds=480) == "success", run.states()
+        run.wait_for_success(patience_seconds=480)
         yield run
     finally:
         file.unlink()

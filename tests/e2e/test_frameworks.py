@@ -44,7 +44,7 @@ class Trained:
 
     def __init__(self, run: Run, stack: LocalStack) -> None:
         self.run = run
-        assert self.run.wait_for_end(patience_seconds=BUILD_SECONDS) == "success", self.run.states()
+        self.run.wait_for_success(patience_seconds=BUILD_SECONDS)
         self.result = JobResult.model_validate(self.run.xcom("train.collect"))
         with TrainingClient(stack.settings.training_url, stack.settings.project) as training:
             job = training.get_job(self.result.job_id)

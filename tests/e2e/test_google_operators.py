@@ -102,10 +102,6 @@ def horses(stack: LocalStack, engine_client: docker.APIClient, base_image: str) 
     engine_client.remove_image(HORSES_HERE, force=True)
 
 
-def logs_of_failed(run: Run) -> dict[str, str]:
-    return {task: run.log_if_any(task) for task, state in run.states().items() if state == "failed"}
-
-
 def test_a_custom_job_that_fails_has_its_text(airflow: AirflowApi) -> None:
     run = Run.start(airflow, "google_custom_jobs")
     run.wait_for_end(patience_seconds=PATIENCE_SECONDS)
@@ -117,7 +113,7 @@ def test_a_custom_job_that_fails_has_its_text(airflow: AirflowApi) -> None:
 def test_training_pipelines_are_created_listed_and_deleted(airflow: AirflowApi) -> None:
     run = Run.start(airflow, "google_training_pipelines")
 
-    assert run.wait_for_end(patience_seconds=PATIENCE_SECONDS) == "success", logs_of_failed(run)
+    run.wait_for_success(patience_seconds=PATIENCE_SECONDS)
     (listed,) = run.xcom("list")
     assert listed["state"] == 4  # PIPELINE_STATE_SUCCEEDED
 
@@ -125,7 +121,7 @@ def test_training_pipelines_are_created_listed_and_deleted(airflow: AirflowApi) 
 def test_packages_and_scripts_are_trained_and_deleted(airflow: AirflowApi, training: TrainingClient) -> None:
     run = Run.start(airflow, "google_packages")
 
-    assert run.wait_for_end(patience_seconds=PATIENCE_SECONDS) == "success", logs_of_failed(run)
+    run.wait_for_success(patience_seconds=PATIENCE_SECONDS)
     for name in ("sync", "deferred"):
         lines = messages(training, run.xcom(f"script_{name}", key="custom_job_id"))
         assert "workerpool0-0: trained with ['--of', 'the script']" in lines
@@ -142,14 +138,14 @@ def test_the_custom_jobs_of_airflows_system_tests_run_as_they_are(airflow: Airfl
     ]
 
     for run in runs:
-        assert run.wait_for_end(patience_seconds=PATIENCE_SECONDS) == "success", logs_of_failed(run)
+        run.wait_for_success(patience_seconds=PATIENCE_SECONDS)
 
 
 @pytest.mark.usefixtures("horses")
 def test_the_tuning_jobs_of_airflows_system_tests_run_as_they_are(airflow: AirflowApi) -> None:
     run = Run.start(airflow, "vertex_ai_hyperparameter_tuning_job_operations")
 
-    assert run.wait_for_end(patience_seconds=PATIENCE_SECONDS) == "success", logs_of_failed(run)
+    run.wait_for_success(patience_seconds=PATIENCE_SECONDS)
     trials = run.xcom("get_hyperparameter_tuning_job")["trials"]
     assert [trial["state"] for trial in trials] == [4] * 15  # SUCCEEDED
     for trial in trials:

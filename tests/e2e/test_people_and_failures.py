@@ -63,6 +63,9 @@ def test_clearing_the_wait_keeps_the_job_and_waits_anew(
     training.cancel_job(run.xcom("submit"))
     assert run.wait_for_end() == "failed"
     assert "CANCELLED" in run.log(WAIT)
+    # What the first line of a failed test says.
+    with pytest.raises(AssertionError, match=rf"train_from_image: failed; {WAIT}: failed .*CANCELLED"):
+        run.wait_for_success()
 
 
 def test_wait_outlives_the_service_and_says_so(

@@ -47,7 +47,7 @@ def runs(airflow: AirflowApi) -> tuple[Run, Run]:
     stop_last_nights_run(airflow)
     first = Run.start(airflow, DAG_ID, WEAK)
     second = Run.start(airflow, DAG_ID, {"epochs": 20, "approval": True, "min_gain": 0.01})
-    assert first.wait_for_end(patience_seconds=PATIENCE_SECONDS) == "success", first.states()
+    first.wait_for_success(patience_seconds=PATIENCE_SECONDS)
     wait_until(
         lambda: second.states().get("approve") == "awaiting_input",
         "somebody is asked",
@@ -70,7 +70,7 @@ def promoted(runs: tuple[Run, Run], registry: ModelRegistry, stack: LocalStack) 
     # Airflow loses an answer that comes before it knows of the worker's end (apache/airflow#72716).
     wait_until(lambda: has_let_the_worker_go(second, scheduler_log), "the worker that asked has ended")
     second.answer("approve", "Approve")
-    assert second.wait_for_end(patience_seconds=PATIENCE_SECONDS) == "success", second.states()
+    second.wait_for_success(patience_seconds=PATIENCE_SECONDS)
     pointer = registry.read().pointer
     assert pointer is not None
     return pointer
@@ -215,7 +215,7 @@ def test_a_rollback_restores_the_champion_before_and_a_clear_does_it_once_only(
 ) -> None:
     run = Run.start(airflow, "rollback_digits", {"expected": promoted.champion.version_id, "why": "a test"})
 
-    assert run.wait_for_end() == "success"
+    run.wait_for_success()
     restored = registry.read().pointer
     run.clear("rollback")
     wait_until(lambda: run.tries("rollback") == 2 and run.wait_for_end() == "success", "cleared task is done")

@@ -133,7 +133,7 @@ def test_second_run_with_other_params_builds_and_pushes_nothing(
 ) -> None:
     second = Run.start(airflow, "train_digits", {"epochs": 3, "seed": 7})
 
-    assert second.wait_for_end() == "success"
+    second.wait_for_success()
 
     result = second.xcom("train.collect")
     assert result["image"] == demo["image"]

@@ -26,7 +26,7 @@ def run(airflow: AirflowApi) -> Run:
     """A run of the example DAG that has ended well."""
     conf = {"trials": TRIALS, "parallel_trials": 3, "trial_epochs": TRIAL_EPOCHS, "epochs": EPOCHS}
     run = Run.start(airflow, "tune_digits", conf)
-    assert run.wait_for_end() == "success", run.states()
+    run.wait_for_success()
     return run
 
 

@@ -59,7 +59,7 @@ def test_a_run_succeeds_with_its_tasks_on_both_hosts(dag_id: str, two: TwoHosts)
     there_before = digests_on(two.hosts["node2"])
     run = Run.start(two.api, dag_id, {"spread": True, "epochs": 5})
 
-    assert run.wait_for_end(patience_seconds=_PATIENCE_SECONDS) == "success", run.states()
+    run.wait_for_success(patience_seconds=_PATIENCE_SECONDS)
 
     hosts = hosts_of(two, run)
     group = next(task for task in hosts if task.endswith(".build")).partition(".")[0]
@@ -93,7 +93,7 @@ def test_a_host_that_dies_loses_nothing(phase: str, two: TwoHosts) -> None:
     victim.kill()
     is_cut = run.states()[task] == "running"
     try:
-        assert run.wait_for_end(patience_seconds=_PATIENCE_SECONDS) == "success", run.states()
+        run.wait_for_success(patience_seconds=_PATIENCE_SECONDS)
     finally:
         victim.start()
 

@@ -10,6 +10,8 @@ from training_api.states import JobState
 
 #: A job may have to wait for those of other tests.
 _SECONDS = 120.0
+#: Of the log of a job that is late, in the error.
+_TOLD_LINES = 8
 
 
 def until_state(training: TrainingBackend, job_id: str, state: JobState) -> Job:
@@ -32,7 +34,11 @@ def _until(training: TrainingBackend, job_id: str, state: JobState | None = None
         return job
 
     what = f"{job_id} is {state}" if state else f"{job_id} has ended"
-    return wait_until(reached, what, seconds=_SECONDS, ignoring=AssertionError)
+    try:
+        return wait_until(reached, what, seconds=_SECONDS, ignoring=AssertionError)
+    except AssertionError as error:
+        lines = " | ".join(messages(training, job_id)[-_TOLD_LINES:])
+        raise AssertionError(f"{error}; its log ends: {lines}") from error
 
 
 def messages(training: TrainingBackend, job_id: str) -> list[str]:
