@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -67,7 +67,19 @@ def wait_for_job(training: TrainingClient, run: Run) -> str:
     return job_id
 
 
-def end_without_their_jobs(airflow: AirflowApi, runs: list[Run]) -> None:
+def times_left_alone(run: Run, triggerer_log: Path) -> int:
+    """
+    Return how often a trigger of the run has said that its job goes on.
+
+    What a trigger says a second after it was cancelled is in the triggerer's log, no longer in its task's.
+    """
+    tries = (run.log_if_any(WAIT, number) for number in range(1, run.tries(WAIT) + 1))
+    lines = triggerer_log.read_text("utf-8").splitlines()
+    of_run = [line for line in lines if run.run_id in line]
+    return sum(text.count("goes on: the task was") for text in (*tries, *of_run))
+
+
+def end_without_their_jobs(airflow: AirflowApi, runs: list[Run], triggerer_log: Path) -> None:
     """
     Mark the waits as done while the rest of their runs is held back, then release the rest.
 
@@ -76,11 +88,15 @@ def end_without_their_jobs(airflow: AirflowApi, runs: list[Run]) -> None:
     It finds no results, and the runs are over; the jobs are not.
     """
     airflow.call("PATCH", f"/api/v2/dags/{runs[0].dag_id}", json={"is_paused": True})
+    before = [times_left_alone(run, triggerer_log) for run in runs]
     for run in runs:
         run.mark(WAIT, "success")
-    for run in runs:
-        seen = partial(run.log, WAIT)
-        wait_until(lambda seen=seen: "goes on: the task was" in seen(), "the trigger has left the job alone")  # type: ignore[misc]
+
+    def are_left_alone() -> bool:
+        now = [times_left_alone(run, triggerer_log) for run in runs]
+        return all(times > earlier for times, earlier in zip(now, before, strict=True))
+
+    wait_until(are_left_alone, "the triggers have left the jobs alone")
     airflow.unpause(runs[0].dag_id)
     for run in runs:
         assert run.wait_for_end() == "failed"
@@ -92,14 +108,16 @@ def test_only_jobs_that_nobody_waits_for_are_orphans(
     airflow: AirflowApi,
     training: TrainingClient,
     pushed_image: ImageRef,
+    stack: LocalStack,
 ) -> None:
+    triggerer_log = stack.settings.log_dir / "airflow-triggerer.log"
     runs = [start_program(SLEEPS) for _ in range(3)]
     watched, first, second = (wait_for_job(training, run) for run in runs)
     foreign = "job_of_another_airflow"
     config = ReplicaConfig(image_uri=str(pushed_image), container_command=["python3", "-c", SLEEPS])
     given = TrainingInput(region="us-central1", master_config=config)
     training.create_job(Job(job_id=foreign, labels=FOREIGN_LABELS, training_input=given))
-    end_without_their_jobs(airflow, runs[1:])
+    end_without_their_jobs(airflow, runs[1:], triggerer_log)
 
     assert first not in orphans("--grace", "3600"), "younger than the grace"
     found = orphans("--grace", "0")
@@ -118,7 +136,7 @@ def test_only_jobs_that_nobody_waits_for_are_orphans(
     assert first not in found
     assert found[second]["cancelled"]
     wait_until(lambda: training.get_job(second).state is JobState.CANCELLED, "the orphan is cancelled")
-    end_without_their_jobs(airflow, runs[1:2])
+    end_without_their_jobs(airflow, runs[1:2], triggerer_log)
 
     maintenance = Run.start(airflow, "cancel_orphans", {"grace_seconds": 0})
     maintenance.wait_for_success()
