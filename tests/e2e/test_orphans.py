@@ -67,16 +67,15 @@ def wait_for_job(training: TrainingClient, run: Run) -> str:
     return job_id
 
 
-def times_left_alone(run: Run, triggerer_log: Path) -> int:
+def count_kept_jobs(run: Run, triggerer_log: Path) -> int:
     """
-    Return how often a trigger of the run has said that its job goes on.
+    Return how many times triggers of the run have logged that their job keeps running.
 
-    What a trigger says a second after it was cancelled is in the triggerer's log, no longer in its task's.
+    What a trigger logs a second after its cancellation is in the triggerer's log, not in its task's.
     """
     tries = (run.log_if_any(WAIT, number) for number in range(1, run.tries(WAIT) + 1))
-    lines = triggerer_log.read_text("utf-8").splitlines()
-    of_run = [line for line in lines if run.run_id in line]
-    return sum(text.count("goes on: the task was") for text in (*tries, *of_run))
+    in_triggerer = (line for line in triggerer_log.read_text("utf-8").splitlines() if run.run_id in line)
+    return sum(text.count("keeps running: the task was") for text in (*tries, *in_triggerer))
 
 
 def end_without_their_jobs(airflow: AirflowApi, runs: list[Run], triggerer_log: Path) -> None:
@@ -88,15 +87,15 @@ def end_without_their_jobs(airflow: AirflowApi, runs: list[Run], triggerer_log: 
     It finds no results, and the runs are over; the jobs are not.
     """
     airflow.call("PATCH", f"/api/v2/dags/{runs[0].dag_id}", json={"is_paused": True})
-    before = [times_left_alone(run, triggerer_log) for run in runs]
+    before = [count_kept_jobs(run, triggerer_log) for run in runs]
     for run in runs:
         run.mark(WAIT, "success")
 
-    def are_left_alone() -> bool:
-        now = [times_left_alone(run, triggerer_log) for run in runs]
-        return all(times > earlier for times, earlier in zip(now, before, strict=True))
+    def are_kept() -> bool:
+        now = [count_kept_jobs(run, triggerer_log) for run in runs]
+        return all(count > earlier for count, earlier in zip(now, before, strict=True))
 
-    wait_until(are_left_alone, "the triggers have left the jobs alone")
+    wait_until(are_kept, "the triggers have left the jobs running")
     airflow.unpause(runs[0].dag_id)
     for run in runs:
         assert run.wait_for_end() == "failed"

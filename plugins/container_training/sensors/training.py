@@ -258,7 +258,7 @@ class TrainingJobSensor(BaseSensorOperator):
             return
         fate = fate_in_signal_handler(self._task_instance)
         if fate not in NOBODY_WAITS:
-            self.log.info("job %s goes on: the task was %s", self.job_id, fate)
+            self.log.info("job %s keeps running: the task was %s", self.job_id, fate)
             return
         # A hook of its own: the other one may be in the middle of a request.
         with TrainingHook(self.training_conn_id) as hook:

@@ -234,7 +234,7 @@ class JobTrigger(BaseTrigger):
     async def _kill(self) -> None:
         fate = await sync_to_async(fate_of)(self.task_instance)
         if fate not in NOBODY_WAITS:
-            self.log.info("job %s goes on: the task was %s", self.job_id, fate)
+            self.log.info("job %s keeps running: the task was %s", self.job_id, fate)
             return
         async with await TrainingHook(self.training_conn_id).get_async_conn() as client:
             for failures in range(1, _KILL_TRIES + 1):
@@ -244,7 +244,9 @@ class JobTrigger(BaseTrigger):
                 except TRANSIENT as error:
                     self.log.warning("job %s could not be cancelled yet: %s", self.job_id, error)
                     await self.sleep(backoff_seconds(failures, 1.0, error, draw_jitter()))
-        self.log.error("job %s goes on: the training service did not take the cancellation", self.job_id)
+        self.log.error(
+            "job %s keeps running: the training service did not take the cancellation", self.job_id
+        )
 
     async def _cancel_own(self, client: AsyncTrainingBackend, fate: TaskFate) -> None:
         job = await client.get_job(self.job_id)
