@@ -30,6 +30,7 @@ from local_stack.people.credentials import airflow_token
 from local_stack.stack import LocalStack
 from tests.docker.test_retraining import read
 from tests.support.bed.job_watch import messages
+from tests.support.waiting import end_of
 from training_api.clients.training import TrainingClient
 from training_api.dialects.ml_v1.resources import TrainingInput
 from training_api.errors import TrainingError
@@ -147,14 +148,14 @@ def before(broken: Steps) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def mended(broken: Steps, before: dict[str, Any], stack: LocalStack) -> Steps:
+def resumed(broken: Steps, before: dict[str, Any], stack: LocalStack) -> Steps:
     """The same run after the step that failed was cleared."""
     state = broken.clear_and_go_on("train.submit")
     if state != "success":
         job_id = broken.xcom("train.submit")
         with TrainingClient(stack.settings.training_url, stack.settings.project) as training:
-            why, lines = training.get_job(job_id).error_message, messages(training, job_id)[-8:]
-        raise AssertionError(f"the run is {state}; {job_id}: {why} {' | '.join(lines)}; {broken.states()}")
+            why, end = training.get_job(job_id).error_message, end_of(messages(training, job_id))
+        raise AssertionError(f"the run is {state}; {job_id}: {why} {end}; {broken.states()}")
     return broken
 
 
@@ -178,35 +179,35 @@ def test_a_step_that_is_lost_stops_the_run_there(before: dict[str, Any]) -> None
     assert before["states"]["evaluate.submit"] == before["states"]["register"] == "upstream_failed"
 
 
-def test_after_a_clear_the_earlier_steps_do_not_run_again(mended: Steps, before: dict[str, Any]) -> None:
+def test_after_a_clear_the_earlier_steps_do_not_run_again(resumed: Steps, before: dict[str, Any]) -> None:
     earlier = ["framework", "build", "test", "push", "grant"]
     earlier += [f"{step}.{task}" for step in ("prepare", "tune") for task in ("submit", "wait", "collect")]
 
-    assert {task: mended.tries(task) for task in earlier} == dict.fromkeys(earlier, 1)
-    assert {step: mended.xcom(f"{step}.collect") for step in ("prepare", "tune")} == before["results"]
-    assert mended.tries("train.submit") == 2
-    assert mended.xcom("train.submit") != before["lost"]
+    assert {task: resumed.tries(task) for task in earlier} == dict.fromkeys(earlier, 1)
+    assert {step: resumed.xcom(f"{step}.collect") for step in ("prepare", "tune")} == before["results"]
+    assert resumed.tries("train.submit") == 2
+    assert resumed.xcom("train.submit") != before["lost"]
 
 
-def test_every_job_ran_on_one_image_by_digest(mended: Steps, stack: LocalStack) -> None:
+def test_every_job_ran_on_one_image_by_digest(resumed: Steps, stack: LocalStack) -> None:
     images = set()
     for step in STEPS:
-        config = input_of(mended, step, stack).master_config
+        config = input_of(resumed, step, stack).master_config
         assert config is not None
         images.add(config.image_uri)
 
-    assert images == {mended.xcom("push")}
-    assert "@sha256:" in mended.xcom("push")
+    assert images == {resumed.xcom("push")}
+    assert "@sha256:" in resumed.xcom("push")
 
 
-def test_files_are_handed_on_by_generation(mended: Steps, stack: LocalStack) -> None:
-    uris: dict[str, str] = mended.xcom("prepare.collect", "uris")
+def test_files_are_handed_on_by_generation(resumed: Steps, stack: LocalStack) -> None:
+    uris: dict[str, str] = resumed.xcom("prepare.collect", "uris")
     assert set(uris) == {"train.npz", "holdout.npz", "metrics.json"}
 
     handed = {
-        step: [word for word in words_of(mended, step, stack) if PINNED.fullmatch(word)] for step in STEPS
+        step: [word for word in words_of(resumed, step, stack) if PINNED.fullmatch(word)] for step in STEPS
     }
-    trained = JobResult.model_validate(mended.xcom("train.collect"))
+    trained = JobResult.model_validate(resumed.xcom("train.collect"))
     assert handed == {
         "prepare": [],
         "tune": [uris["train.npz"]],
@@ -216,15 +217,15 @@ def test_files_are_handed_on_by_generation(mended: Steps, stack: LocalStack) -> 
 
 
 def test_the_best_configuration_was_trained_on_all_rows_by_two_replicas(
-    mended: Steps, stack: LocalStack
+    resumed: Steps, stack: LocalStack
 ) -> None:
-    prepared = JobResult.model_validate(mended.xcom("prepare.collect")).metrics
-    tuned = JobResult.model_validate(mended.xcom("tune.collect"))
-    trained = JobResult.model_validate(mended.xcom("train.collect"))
+    prepared = JobResult.model_validate(resumed.xcom("prepare.collect")).metrics
+    tuned = JobResult.model_validate(resumed.xcom("tune.collect"))
+    trained = JobResult.model_validate(resumed.xcom("train.collect"))
 
     assert tuned.study is not None
     assert tuned.study.best is not None
-    assert (input_of(mended, "train", stack).args or [])[
+    assert (input_of(resumed, "train", stack).args or [])[
         : len(tuned.study.best.args)
     ] == tuned.study.best.args
     assert trained.metrics["replicas"] == 2
@@ -233,14 +234,14 @@ def test_the_best_configuration_was_trained_on_all_rows_by_two_replicas(
 
 
 def test_the_registered_model_has_its_evaluation(
-    mended: Steps, stack: LocalStack, stack_store: ObjectStore
+    resumed: Steps, stack: LocalStack, stack_store: ObjectStore
 ) -> None:
     registry = ModelRegistry(stack_store, f"{stack.settings.job_bucket}/models/digits-xgboost")
 
     (version,) = registry.versions()
-    trained = JobResult.model_validate(mended.xcom("train.collect"))
-    evaluated = JobResult.model_validate(mended.xcom("evaluate.collect"))
-    prepared = JobResult.model_validate(mended.xcom("prepare.collect")).metrics
+    trained = JobResult.model_validate(resumed.xcom("train.collect"))
+    evaluated = JobResult.model_validate(resumed.xcom("evaluate.collect"))
+    prepared = JobResult.model_validate(resumed.xcom("prepare.collect")).metrics
     assert version.job_id == trained.job_id
     assert version.metrics["evaluation_examples"] == prepared["holdout_rows"]
     assert version.metrics["evaluation_accuracy"] == evaluated.metrics["accuracy"]

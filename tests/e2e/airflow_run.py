@@ -14,8 +14,6 @@ from tests.support import waiting
 
 #: What Airflow's own parts do may take minutes: several processes start for each task.
 PATIENCE_SECONDS = 240.0
-#: Of a failed task's log, in an error.
-_TOLD_LINES = 8
 _FAILS = "Task failed with exception"
 _TRIGGER_STARTS = re.compile(r"trigger \S+ \(ID \d+\) starting")
 
@@ -69,7 +67,7 @@ class Run:
             undone = {task: state for task, state in self.states().items() if state != "success"}
             # The failed ones first: they are why the others are not done.
             ends = [
-                f"{task}: {state} {' | '.join(self.log_if_any(task).splitlines()[-_TOLD_LINES:])}"
+                f"{task}: {state} {waiting.end_of(self.log_if_any(task).splitlines())}"
                 for task, state in undone.items()
                 if state in ("failed", "up_for_retry")
             ]

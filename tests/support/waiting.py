@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from tests.support.speed import scaled
@@ -17,6 +17,8 @@ T = TypeVar("T")
 
 #: Most of what a test waits for is there after a few milliseconds.
 _FIRST_PAUSE_SECONDS = 0.002
+#: Of a log, in an error.
+_TOLD_LINES = 8
 
 
 def wait_until(
@@ -45,6 +47,11 @@ def wait_until(
         sleep(pause)
         pause = min(2 * pause, poll_seconds)
     raise AssertionError(what)
+
+
+def end_of(lines: Sequence[str]) -> str:
+    """Return the last lines of a log as one, which is all that a summary of failures shows."""
+    return " | ".join(lines[-_TOLD_LINES:])
 
 
 async def wait_until_async(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.waiting import wait_until
+from tests.support.waiting import end_of, wait_until
 from training_api.clients.backend import TrainingBackend
 from training_api.clients.log_cursor import job_log_filter
 from training_api.dialects.ml_v1.resources import Job
@@ -10,8 +10,6 @@ from training_api.states import JobState
 
 #: A job may have to wait for those of other tests.
 _SECONDS = 120.0
-#: Of the log of a job that is late, in the error.
-_TOLD_LINES = 8
 
 
 def until_state(training: TrainingBackend, job_id: str, state: JobState) -> Job:
@@ -37,8 +35,7 @@ def _until(training: TrainingBackend, job_id: str, state: JobState | None = None
     try:
         return wait_until(reached, what, seconds=_SECONDS, ignoring=AssertionError)
     except AssertionError as error:
-        lines = " | ".join(messages(training, job_id)[-_TOLD_LINES:])
-        raise AssertionError(f"{error}; its log ends: {lines}") from error
+        raise AssertionError(f"{error}; its log ends: {end_of(messages(training, job_id))}") from error
 
 
 def messages(training: TrainingBackend, job_id: str) -> list[str]:
