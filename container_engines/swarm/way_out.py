@@ -41,13 +41,12 @@ def interface_of(service_id: str) -> str:
 
 def own_name(host_name: str) -> str:
     """
-    Return the name that a container has for itself; all replicas ask for ``host_name``.
+    Return the container's ``Hostname``; replicas look each other up by ``host_name``, an alias.
 
-    An engine answers to a container's own name in each of its networks, and looks first into those with a
-    gateway [moby: updateNetworkConfig, epHeap.Less]. So peers on one machine would be sent to each other's
-    address in the bridge, where none reaches another. In its own hosts file the container has that name, and
-    what is before its first dot, with both addresses in any order. By another own name, ``host_name`` is only
-    in the job's network.
+    The engine registers a container's ``Hostname`` in each of its networks, and searches networks with a
+    gateway first [moby: updateNetworkConfig, epHeap.Less]. If it were ``host_name``, a peer on the same machine
+    would get the address in the bridge, where no replica reaches another. The container's own hosts file has
+    the ``Hostname``, and its part before the first dot, with both addresses in any order.
     """
     return f"{host_name}-self"
 
