@@ -41,12 +41,12 @@ def interface_of(service_id: str) -> str:
 
 def own_name(host_name: str) -> str:
     """
-    Return the container's ``Hostname``; replicas look each other up by ``host_name``, an alias.
+    Return the container's ``Hostname``; its peers look up ``host_name``.
 
     The engine registers a container's ``Hostname`` in each of its networks, and searches networks with a
-    gateway first [moby: updateNetworkConfig, epHeap.Less]. If it were ``host_name``, a peer on the same machine
-    would get the address in the bridge, where no replica reaches another. The container's own hosts file has
-    the ``Hostname``, and its part before the first dot, with both addresses in any order.
+    gateway first [moby: updateNetworkConfig, epHeap.Less]. If it were ``host_name``, a peer on the same
+    machine would get the address in the bridge, where no replica reaches another. The container's own hosts
+    file has the ``Hostname``, and its part before the first dot, with both addresses in any order.
     """
     return f"{host_name}-self"
 
