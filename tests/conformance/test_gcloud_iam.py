@@ -25,7 +25,9 @@ REPOSITORY = ("artifacts", "repositories")
 WHERE = ("--location", "local", "--project", "images-project")
 
 
-@pytest.fixture(params=["project", "bucket", "repository"])
+@pytest.fixture(
+    params=["project", *(pytest.param(kind, marks=pytest.mark.extended) for kind in ("bucket", "repository"))]
+)
 def policy(request: pytest.FixtureRequest, gcloud: Gcloud, stack: LocalStack) -> Gcloud:
     """Runs ``<verb>-iam-policy...`` on one kind of resource: ``policy(verb, *flags)``."""
     commands: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {

@@ -243,7 +243,7 @@ def jobs(database: sa.Engine) -> list[Stored]:
     return found
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 @pytest.mark.parametrize("dags", [None, ["mine", "d'ring", *(f"other-{place}" for place in range(5000))]])
 @pytest.mark.parametrize("window", WINDOWS, ids=["day", "week"])
 def test_every_figure_is_that_of_plain_arithmetic(

@@ -106,6 +106,7 @@ def test_an_answer_that_was_lost_is_not_waited_for(
     is_over.set()
 
 
+@pytest.mark.extended
 def test_a_migration_may_take_longer_than_the_silence(
     postgresql: PostgresServer, before_tables: Callable[[Callable[[sa.Connection], object]], None]
 ) -> None:
@@ -115,6 +116,7 @@ def test_a_migration_may_take_longer_than_the_silence(
     open_databases(postgresql.make_database(), silence_seconds=SILENCE).dispose()
 
 
+@pytest.mark.extended
 def test_one_that_waits_for_the_migration_of_another_is_not_given_up(
     postgresql: PostgresServer, before_tables: Callable[[Callable[[sa.Connection], object]], None]
 ) -> None:

@@ -39,7 +39,7 @@ def names_in(package: TrainerPackage) -> set[str]:
         return {name.partition("/")[2] for name in archive.getnames()}
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 def test_the_same_files_are_the_same_bytes_wherever_and_whenever_they_are_built(
     trainer: Path, tmp_path: Path
 ) -> None:

@@ -64,7 +64,7 @@ def played(call: Call, bench: Any) -> Any:
     return settled({"exchanges": tape.exchanges, "read": read})
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 @pytest.mark.parametrize("name", CALLS)
 def test_the_service_takes_the_recorded_requests_and_gives_the_recorded_answers(
     live: LiveBench, name: str

@@ -26,6 +26,7 @@ from tests.support.bed.postgresql import PostgresServer
 from tests.support.bed.registry import REPOSITORY, push, registry_program, run_registry
 from tests.support.bed.service_process import PROJECT, ServiceProcess
 from tests.support.ports import reserve_port
+from tests.support.selection import chosen_values
 from tests.support.speed import scaled, slowness
 from tests.support.waiting import wait_until
 from training_api.clients.fleet import OpsClient
@@ -45,7 +46,10 @@ Outcomes = Mapping[Fault, Future[None]]
 
 @pytest.fixture(scope="module")
 def behind_the_service(
-    stack: LocalStack, base_image: str, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    stack: LocalStack,
+    base_image: str,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Outcomes]:
     """Jobs of a service a fault, before its engine, and between the engine and the registry."""
 
@@ -57,12 +61,13 @@ def behind_the_service(
         ):
             check_engine_and_registry(bed, fault)
 
-    with for_each_fault(check) as outcomes:
+    with for_each_fault(request, check) as outcomes:
         yield outcomes
 
 
 @pytest.fixture(scope="module")
 def before_the_database(
+    request: pytest.FixtureRequest,
     stack: LocalStack,
     postgresql: PostgresServer,
     pushed_image: ImageRef,
@@ -74,21 +79,30 @@ def before_the_database(
         folder = tmp_path_factory.mktemp(fault.name)
         check_database(postgresql, stack, pushed_image, folder, fault)
 
-    with for_each_fault(check) as outcomes:
+    with for_each_fault(request, check) as outcomes:
         yield outcomes
 
 
 @contextmanager
-def for_each_fault(check: Callable[[Fault], None]) -> Iterator[Outcomes]:
+def for_each_fault(request: pytest.FixtureRequest, check: Callable[[Fault], None]) -> Iterator[Outcomes]:
     with ThreadPoolExecutor(len(Fault)) as threads:
-        yield {fault: threads.submit(check, fault) for fault in Fault}
+        yield {fault: threads.submit(check, fault) for fault in chosen_values(request, "fault")}
 
 
-@pytest.mark.parametrize("fault", list(Fault))
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault.LATENCY,
+        Fault.RESET,
+        # The timeouts of a dead connection take a minute each.
+        *(pytest.param(fault, marks=pytest.mark.extended) for fault in (Fault.HALF_OPEN, Fault.SLOW_CLOSE)),
+    ],
+)
 def test_jobs_end_well_on_a_bad_network(behind_the_service: Outcomes, fault: Fault) -> None:
     behind_the_service[fault].result()
 
 
+@pytest.mark.extended
 @pytest.mark.postgresql
 @pytest.mark.parametrize("fault", list(Fault))
 def test_jobs_end_well_on_a_bad_network_to_the_database(before_the_database: Outcomes, fault: Fault) -> None:

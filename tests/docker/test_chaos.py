@@ -54,6 +54,7 @@ def test_forty_jobs_end_well_while_service_and_database_are_killed(
         check_nothing_is_left(engine_client, service)
 
 
+@pytest.mark.extended
 @pytest.mark.swarm
 def test_forty_jobs_end_well_while_service_and_engine_are_killed(
     swarm: Swarm, swarm_image: ImageRef, tmp_path: Path, job_id: str

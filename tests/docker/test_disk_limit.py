@@ -75,6 +75,7 @@ def test_trainers_that_write_too_much_are_stopped_with_the_reason(
     assert "(TRAINING_DISK_LIMIT_BYTES, TRAINING_DISK_LIMIT_FILES)" in (ended["root"].error_message or "")
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("reads_folders", [True, False])
 def test_an_engine_tells_what_a_container_has_written(
     engine_client: docker.APIClient, base_image: str, monkeypatch: pytest.MonkeyPatch, reads_folders: bool

@@ -144,7 +144,14 @@ def places(neighbour: int, stack: LocalStack) -> Iterator[dict[str, tuple[str, s
         }
 
 
-@pytest.fixture(scope="module", params=list(REACHED))
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param("open", marks=pytest.mark.extended),
+        "internet",
+        pytest.param("none", marks=pytest.mark.extended),
+    ],
+)
 def mode(request: pytest.FixtureRequest) -> str:
     """A value of ``TRAINING_EGRESS``."""
     return str(request.param)

@@ -289,6 +289,7 @@ def test_an_engine_of_our_own_starts_over_stale_pid_files_and_stops(
     assert psutil.net_if_addrs().get("docker0") == bridges
 
 
+@pytest.mark.extended
 def test_an_engine_starts_that_was_killed_while_it_removed_a_network(
     state_dir: Path, own_engine: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,6 +46,7 @@ def jobs_of(training: TrainingClient, dag_id: str) -> list[Job]:
     return training.list_jobs(f'labels.airflow-dag="{dag_id}"', page_size=100).jobs or []
 
 
+@pytest.mark.extended
 def test_every_image_is_trained_with_every_configuration_and_the_best_is_found(
     training: TrainingClient,
     stack: LocalStack,

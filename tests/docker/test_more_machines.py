@@ -447,6 +447,7 @@ def test_agents_come_to_every_machine_and_back_after_a_login_that_expired_and_a_
     assert {name for name in engines if after[name] != before[name]} == {"node3"}
 
 
+@pytest.mark.extended
 def test_trials_on_all_machines_report_to_the_first_one(
     first: FirstMachine, engines: Mapping[str, docker.APIClient], base_image: str, job_id: str, tmp_path: Path
 ) -> None:
@@ -476,6 +477,7 @@ def test_trials_on_all_machines_report_to_the_first_one(
     assert warnings == []
 
 
+@pytest.mark.extended
 def test_a_job_that_was_built_and_pushed_runs_on_all_machines_with_objects(
     first: FirstMachine, engines: Mapping[str, docker.APIClient], base_image: str, job_id: str, tmp_path: Path
 ) -> None:
@@ -514,6 +516,7 @@ def test_a_job_that_was_built_and_pushed_runs_on_all_machines_with_objects(
     assert len(written) == 3
 
 
+@pytest.mark.extended
 def test_jobs_of_packages_have_their_image_on_every_machine(
     first: FirstMachine, engines: Mapping[str, docker.APIClient], job_id: str
 ) -> None:

@@ -37,7 +37,7 @@ from training_api.errors import TrainingError
 from training_api.job.results import JobResult
 
 #: The first build on a machine downloads XGBoost.
-pytestmark = [pytest.mark.docker, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.docker, pytest.mark.timeout(1800), pytest.mark.extended]
 
 STEPS = ("prepare", "tune", "train", "evaluate")
 PINNED = re.compile(r"gs://\S+#\d+")

@@ -144,6 +144,7 @@ if task == "master":
 """
 
 
+@pytest.mark.extended
 @pytest.mark.proves("jobs of packages", on="one machine")
 def test_every_replica_runs_the_package_on_the_runtime_image(
     submit: Callable[..., str], training: TrainingClient
@@ -184,6 +185,7 @@ while True:
 """
 
 
+@pytest.mark.extended
 def test_a_package_that_is_replaced_before_a_restart_does_not_run(
     stack: LocalStack, store: ObjectStore, submit: Callable[..., str], training: TrainingClient, job_id: str
 ) -> None:

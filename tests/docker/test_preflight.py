@@ -209,6 +209,7 @@ def test_members_of_a_reduced_cluster_meet_by_name(preflight: Preflight, task_lo
     assert "\x1b[" not in log
 
 
+@pytest.mark.extended
 def test_what_the_trainer_writes_is_named_and_removed(
     preflight: Preflight, task_log: list[str], stack: LocalStack
 ) -> None:
@@ -243,6 +244,7 @@ def test_an_entry_point_that_is_missing_is_named(preflight: Preflight) -> None:
     assert rows["SIGTERM/master-replica-0"][0] == "not checked"
 
 
+@pytest.mark.extended
 def test_a_traceback_about_the_cluster_variables_is_told_from_another(preflight: Preflight) -> None:
     reads = "import json, os; print(json.loads(os.environ['TF_CONFIG'])['cluster']['chief'])"
 
@@ -259,6 +261,7 @@ def test_a_traceback_about_the_cluster_variables_is_told_from_another(preflight:
     assert preflight.passes(runs(reads), {"useChiefInTfConfig": True})
 
 
+@pytest.mark.extended
 def test_a_replica_that_ends_is_started_again_to_be_asked_to_end(preflight: Preflight) -> None:
     rows = preflight.passes(runs("import time; time.sleep(6)"))
 
@@ -266,6 +269,7 @@ def test_a_replica_that_ends_is_started_again_to_be_asked_to_end(preflight: Pref
     assert rows["SIGTERM/master-replica-0"][0] == "ok"
 
 
+@pytest.mark.extended
 def test_a_replica_that_ignores_sigterm_fails(preflight: Preflight) -> None:
     rows = preflight.fails(runs(IGNORE_SIGTERM), seconds=8, grace_seconds=2)
 
@@ -293,6 +297,7 @@ def test_a_missing_bucket_is_named(preflight: Preflight) -> None:
     assert rows["start/master-replica-0"][0] == "ok"
 
 
+@pytest.mark.extended
 def test_a_broken_worker_fails_although_the_master_is_fine(preflight: Preflight) -> None:
     broken = preflight.fails(
         runs("pass"), workers("import time; time.sleep(1); raise SystemExit(3)", count=2)
@@ -320,6 +325,7 @@ def test_an_image_that_cannot_be_had_is_an_error_of_its_replicas(
     assert f"image {missing} is not on the engine and cannot be pulled" in why
 
 
+@pytest.mark.extended
 def test_an_image_is_pulled_that_the_engine_lacks(
     preflight: Preflight,
     engine_client: docker.APIClient,
@@ -375,6 +381,7 @@ def test_killing_the_task_removes_everything_at_once(
     assert time.monotonic() - killed_at[0] < scaled(20)
 
 
+@pytest.mark.extended
 def test_what_a_killed_attempt_left_is_removed_first(
     preflight: Preflight, engine_client: docker.APIClient, own: dict[str, str]
 ) -> None:

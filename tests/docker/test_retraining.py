@@ -20,7 +20,7 @@ from local_stack.parts.base_image import BaseImage
 from local_stack.people.credentials import airflow_token
 from local_stack.stack import LocalStack
 
-pytestmark = [pytest.mark.docker, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.docker, pytest.mark.timeout(1800), pytest.mark.extended]
 
 DAGS = Path(__file__).parents[2] / "dags"
 WEAK = {"epochs": 1, "hidden_units": 8, "min_accuracy": 0}

@@ -145,6 +145,7 @@ def test_a_job_is_taken_again_until_its_data_change(
     assert (first["cost"]["total"] > 0, second["cost"]["total"]) == (True, 0.0)
 
 
+@pytest.mark.extended
 def test_vertex_ai_takes_its_own_earlier_job(
     stack: LocalStack, two_words: Data, pushed_image: ImageRef, register_dag: Callable[[DAG], DAG]
 ) -> None:
@@ -160,6 +161,7 @@ def test_vertex_ai_takes_its_own_earlier_job(
     assert second["metrics"] == {"rows": 2}
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("first_on", "second_on"),
     [("training_vertex", "training_default"), ("training_default", "training_vertex")],

@@ -195,6 +195,7 @@ def test_replicas_are_spread_and_meet_by_name(
         assert engine.images(swarm_image.name), "no machine had the image before: it came from the registry"
 
 
+@pytest.mark.extended
 @pytest.mark.proves("lost replicas are started again", on="swarm")
 def test_a_machine_that_dies_costs_a_restart(
     training: TrainingClient,
@@ -240,6 +241,7 @@ def test_a_cancelled_job_ends_on_every_machine(
     assert are_up()
 
 
+@pytest.mark.extended
 @pytest.mark.proves("logs, whole and in order", on="swarm")
 @pytest.mark.proves("log search by filter", on="swarm")
 def test_a_killed_service_takes_its_job_over_again(
@@ -266,6 +268,7 @@ def test_a_killed_service_takes_its_job_over_again(
     assert messages_that(training, job_id, searched) == ["line 1", *(f"line {n}" for n in range(10, 20))]
 
 
+@pytest.mark.extended
 @pytest.mark.proves("images that need a token", on="swarm")
 def test_machines_pull_with_the_token_that_the_job_got(
     swarm: Swarm, locked_image: LockedImage, engines: dict[str, docker.APIClient]
@@ -309,6 +312,7 @@ def test_machines_pull_with_the_token_that_the_job_got(
     other.close()
 
 
+@pytest.mark.extended
 def test_a_replica_runs_on_its_machine_and_waits_while_that_is_promised_to_others(
     swarm: Swarm, swarm_image: ImageRef, engines: dict[str, docker.APIClient]
 ) -> None:

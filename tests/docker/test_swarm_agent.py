@@ -210,6 +210,7 @@ def wait_for_reports(service: Service, job_id: str, count: int) -> None:
     wait_until(have_reported, f"each trial has {count} reports", seconds=120)
 
 
+@pytest.mark.extended
 @pytest.mark.proves("tuning: cloudml-hypertune", on="swarm with agents")
 def test_every_report_of_trials_on_all_machines_arrives(
     service: Service,
@@ -227,6 +228,7 @@ def test_every_report_of_trials_on_all_machines_arrives(
     assert steps_of_trials(service, job_id) == [list(range(1, 1001))] * 10
 
 
+@pytest.mark.extended
 @pytest.mark.proves("tuning: early stopping", on="swarm with agents")
 def test_trials_are_stopped_early_on_every_machine(
     training: TrainingClient, agent_image: ImageRef, job_id: str
@@ -234,11 +236,13 @@ def test_trials_are_stopped_early_on_every_machine(
     check_that_trials_are_stopped_early(training, str(agent_image), job_id)
 
 
+@pytest.mark.extended
 @pytest.mark.proves("tuning: resume of an earlier study", on="swarm with agents")
 def test_a_study_resumes_an_earlier_one(training: TrainingClient, agent_image: ImageRef, job_id: str) -> None:
     check_that_a_study_is_resumed(training, str(agent_image), job_id)
 
 
+@pytest.mark.extended
 @pytest.mark.proves("tuning: TensorFlow's summary files", on="swarm with agents")
 def test_summary_files_in_the_job_directory_are_read(
     training: TrainingClient, stack: LocalStack, agent_image: ImageRef, job_id: str
@@ -271,6 +275,7 @@ def test_agents_that_are_killed_lose_no_report(
     assert not [line for line in messages(training, job_id) if "lost" in line]
 
 
+@pytest.mark.extended
 def test_a_service_that_is_killed_loses_no_report_however_many_are_made_meanwhile(
     service: Service,
     training: TrainingClient,
@@ -297,6 +302,7 @@ def files_waiting(service: Service) -> int:
     return sum(1 for _ in folder.glob("*/*/*/*/spool/*"))
 
 
+@pytest.mark.extended
 @pytest.mark.proves("curves of jobs", on="swarm with agents")
 def test_a_job_that_is_no_study_has_its_curve(
     service: Service, training: TrainingClient, agent_image: ImageRef, job_id: str
@@ -322,6 +328,7 @@ def submit(
     training.create_job(Job(job_id=job_id, training_input=training_input))
 
 
+@pytest.mark.extended
 @pytest.mark.proves("use: CPU and memory of replicas", on="swarm with agents")
 def test_replicas_on_every_machine_have_samples_of_their_use(
     service: Service,
@@ -423,6 +430,7 @@ def ask_as_stranger(engine: docker.APIClient, image: ImageRef, network: str, lab
         engine.remove_container(made, force=True)
 
 
+@pytest.mark.extended
 @pytest.mark.proves("metadata endpoint", on="swarm with agents")
 def test_replicas_on_every_machine_get_the_tokens_of_their_jobs_account(
     service: Service,

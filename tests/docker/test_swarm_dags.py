@@ -158,6 +158,7 @@ def returned(run: Any) -> dict[str, Any]:
     return {task.task_id: task.xcom_pull(task_ids=task.task_id) for task in ran}
 
 
+@pytest.mark.extended
 @pytest.mark.proves("example DAGs", on="swarm with agents")
 def test_an_example_dag_goes_from_an_image_to_collected_results(
     register_dag: Callable[[DAG], DAG], store_url: str, agent_image: ImageRef
@@ -173,6 +174,7 @@ def test_an_example_dag_goes_from_an_image_to_collected_results(
     assert (results["collect"]["state"], results["collect"]["metrics"]) == ("SUCCEEDED", {"rows": 2})
 
 
+@pytest.mark.extended
 @pytest.mark.proves("jobs of packages", on="swarm with agents")
 def test_a_dag_runs_a_package_in_each_replica_on_the_runtime_image(
     register_dag: Callable[[DAG], DAG], tmp_path: Path

@@ -90,7 +90,7 @@ def places(swarm: Swarm) -> Iterator[Places]:
         }
 
 
-@pytest.fixture(scope="module", params=list(REACHED))
+@pytest.fixture(scope="module", params=[pytest.param("internet", marks=pytest.mark.extended), "none"])
 def mode(request: pytest.FixtureRequest) -> str:
     """A value of ``TRAINING_EGRESS``."""
     return str(request.param)

@@ -244,7 +244,10 @@ def test_service_that_is_killed_adopts_its_running_job(
     assert ticks == [f"tick {place}" for place in range(30)]
 
 
-@pytest.mark.parametrize("delay_seconds", [0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6])
+@pytest.mark.parametrize(
+    "delay_seconds",
+    [0.1, 0.8, *(pytest.param(delay, marks=pytest.mark.extended) for delay in (0.0, 0.05, 0.2, 0.4, 1.6))],
+)
 def test_service_killed_at_any_moment_ends_the_job_once(
     training: TrainingClient, submit: Callable[..., str], stack: LocalStack, delay_seconds: float
 ) -> None:

@@ -200,6 +200,7 @@ def test_every_report_is_a_line_of_json_whatever_the_trial_was_given(
     assert said == set(odd.categorical_values or [])
 
 
+@pytest.mark.extended
 @pytest.mark.proves("tuning: resume of an earlier study", on="one machine")
 def test_a_study_resumes_an_earlier_one(
     training: TrainingClient, pushed_image: ImageRef, job_id: str

@@ -169,6 +169,7 @@ def test_a_package_that_cannot_be_installed_fails_the_job_with_pips_words(
     assert "is no tar archive" in log
 
 
+@pytest.mark.extended
 def test_a_local_script_on_an_image_of_its_own_runs_from_the_package_below_gcs(
     sdk: Any, run: Callable[[Any], Any], pushed_image: ImageRef, bucket: storage.Bucket, tmp_path: Path
 ) -> None:
@@ -240,6 +241,7 @@ def test_a_pipeline_of_a_package_runs_it_on_a_prebuilt_image(
     assert told(log) == {"args": ["--epochs", "3"], "word": "of the package", "user": 65534}
 
 
+@pytest.mark.extended
 def test_a_pipeline_of_a_package_that_fails_has_the_trainers_last_words(
     sdk: Any, training: TrainingClient, bucket: storage.Bucket, job_id: str
 ) -> None:
@@ -261,6 +263,7 @@ def test_a_pipeline_of_a_package_that_fails_has_the_trainers_last_words(
     assert "no data" in log_of(training, pipeline)
 
 
+@pytest.mark.extended
 def test_a_pipeline_of_a_local_script_runs_on_a_prebuilt_image(
     sdk: Any, training: TrainingClient, bucket: storage.Bucket, tmp_path: Path
 ) -> None:
@@ -275,6 +278,7 @@ def test_a_pipeline_of_a_local_script_runs_on_a_prebuilt_image(
     assert told(log) == {"args": ["--epochs", "3"], "word": "of the script", "user": 65534}
 
 
+@pytest.mark.extended
 def test_pipelines_over_grpc_train_and_end_with_the_trainers_last_words(
     stack: LocalStack, training: TrainingClient, package: str, tmp_path: Path
 ) -> None:

@@ -185,6 +185,7 @@ def test_a_grid_of_four_trials_finds_the_best_and_says_why_one_is_infeasible(
     assert jobs.delete(name=name).execute()["done"]
 
 
+@pytest.mark.extended
 def test_containers_get_the_arguments_whose_conditions_hold(
     locations: Any, stack: LocalStack, pushed_image: ImageRef
 ) -> None:

@@ -17,7 +17,7 @@ from tests.support.run_id import current_run
 from training_api.job.results import JobResult
 from training_api.states import JobState
 
-pytestmark = [pytest.mark.docker, pytest.mark.e2e, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.docker, pytest.mark.e2e, pytest.mark.timeout(900), pytest.mark.extended]
 
 DAG_ID = "burst_and_register"
 #: No container of the tests' service gets the memory of this machine.

@@ -235,7 +235,7 @@ def test_filters_are_in_the_address_and_pages_turn(
     assert shared.url.endswith("/training/jobs")
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.extended)])
 def test_page_is_for_everybody(
     admin: Person, submit: Callable[[str, str], str], job_id: str, theme: str
 ) -> None:

@@ -25,7 +25,7 @@ from training_api.clients.training import TrainingClient
 from training_api.job.labels import OWNER_LABEL
 from training_api.states import JobState
 
-pytestmark = [pytest.mark.docker, pytest.mark.e2e]
+pytestmark = [pytest.mark.docker, pytest.mark.e2e, pytest.mark.extended]
 
 ROWS = Path(__file__).parents[1] / "integration" / "deferred_6ec1646" / "airflow.json"
 WAIT = "wait_until_finished"

@@ -84,7 +84,7 @@ def test_choices_are_in_the_address_and_charts_can_be_read_by_keys_and_as_tables
     wait_until(lambda: rows.count() >= 7 * 24, "the chart is a table with a row an hour")
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.extended)])
 def test_page_is_for_everybody(
     viewer: Person, train: Callable[[str, str], str], job_id: str, theme: str
 ) -> None:

@@ -22,6 +22,7 @@ from tests.e2e.airflow_run import Run, wait_until
 from tests.support.bed.job_watch import messages
 from tests.support.bed.real_parts import push_image
 from tests.support.bed.vertex import create, ended
+from tests.support.selection import is_asked_for
 from tests.support.speed import scaled
 from training_api.clients.log_cursor import job_log_filter
 from training_api.clients.training import TrainingClient
@@ -35,6 +36,12 @@ BUILD_SECONDS = 1200.0
 pytestmark = [pytest.mark.docker, pytest.mark.e2e, pytest.mark.timeout(BUILD_SECONDS + 300)]
 
 TRAINERS = REPOSITORY_ROOT / "docker" / "trainers"
+#: Fixture -> DAG and epochs.
+DAGS = {
+    "tensorflow": ("train_tensorflow_ps", 5),
+    "pytorch": ("train_pytorch_ddp", 5),
+    "xgboost": ("train_xgboost", 8),
+}
 GRADIENT_TOLERANCE = 1e-5
 SAVED_MODEL = {"saved_model.pb", "fingerprint.pb", "variables.index", "variables.data-00000-of-00001"}
 
@@ -62,14 +69,19 @@ def run_by_hand(image: str | None) -> str:
 
 
 @pytest.fixture(scope="module")
-def runs(airflow: AirflowApi, engine_client: docker.APIClient) -> Iterator[dict[str, Run]]:
+def runs(
+    request: pytest.FixtureRequest, airflow: AirflowApi, engine_client: docker.APIClient
+) -> Iterator[dict[str, Run]]:
     """
-    All runs, side by side: on a new machine the first of each downloads a framework.
+    A run of each framework that a test asks for, side by side: the first on a machine downloads it.
 
     The engine keeps the frameworks for the next tests, whose registry, and so their names, will be others.
     """
-    epochs = {"train_tensorflow_ps": 5, "train_pytorch_ddp": 5, "train_xgboost": 8}
-    runs = {dag_id: Run.start(airflow, dag_id, {"epochs": count}) for dag_id, count in epochs.items()}
+    runs = {
+        framework: Run.start(airflow, dag_id, {"epochs": epochs})
+        for framework, (dag_id, epochs) in DAGS.items()
+        if is_asked_for(request, framework)
+    }
     yield runs
     for run in runs.values():
         image = parse_image_ref(run.xcom("framework"))
@@ -78,19 +90,20 @@ def runs(airflow: AirflowApi, engine_client: docker.APIClient) -> Iterator[dict[
 
 @pytest.fixture(scope="module")
 def pytorch(runs: dict[str, Run], stack: LocalStack) -> Trained:
-    return Trained(runs["train_pytorch_ddp"], stack)
+    return Trained(runs["pytorch"], stack)
 
 
 @pytest.fixture(scope="module")
 def tensorflow(runs: dict[str, Run], stack: LocalStack) -> Trained:
-    return Trained(runs["train_tensorflow_ps"], stack)
+    return Trained(runs["tensorflow"], stack)
 
 
 @pytest.fixture(scope="module")
 def xgboost(runs: dict[str, Run], stack: LocalStack) -> Trained:
-    return Trained(runs["train_xgboost"], stack)
+    return Trained(runs["xgboost"], stack)
 
 
+@pytest.mark.extended
 @pytest.mark.proves("DAGs whose jobs have several replicas", on="one machine")
 def test_three_pytorch_replicas_have_the_gradient_of_one_process(pytorch: Trained) -> None:
     metrics = pytorch.result.metrics
@@ -102,6 +115,7 @@ def test_three_pytorch_replicas_have_the_gradient_of_one_process(pytorch: Traine
     assert metrics["gradient_difference_unshared"] > 1000 * GRADIENT_TOLERANCE
 
 
+@pytest.mark.extended
 def test_three_pytorch_replicas_learn_the_digits(pytorch: Trained) -> None:
     assert pytorch.result.metrics["accuracy"] >= 0.85
     assert pytorch.result.model_uri == f"{pytorch.result.job_dir}/model.pt"
@@ -112,10 +126,12 @@ def test_three_pytorch_replicas_learn_the_digits(pytorch: Trained) -> None:
     } <= set(pytorch.lines)
 
 
+@pytest.mark.extended
 def test_the_pytorch_image_runs_by_hand(pytorch: Trained) -> None:
     assert '"replicas": 1' in run_by_hand(pytorch.result.image)
 
 
+@pytest.mark.extended
 def test_pytorch_replicas_begin_anew_when_one_of_them_is_killed(
     pytorch: Trained, training: TrainingClient, engine_client: docker.APIClient, job_id: str
 ) -> None:
@@ -149,6 +165,7 @@ def test_pytorch_replicas_begin_anew_when_one_of_them_is_killed(
     assert lines().count("rank 0 of 3 is there") >= 2
 
 
+@pytest.mark.extended
 def test_tensorflow_keeps_its_variables_on_the_parameter_server(tensorflow: Trained) -> None:
     metrics = tensorflow.result.metrics
 
@@ -163,6 +180,7 @@ def test_tensorflow_keeps_its_variables_on_the_parameter_server(tensorflow: Trai
         assert any(logged.startswith(line) for logged in tensorflow.lines), line
 
 
+@pytest.mark.extended
 def test_tensorflow_leaves_a_saved_model(tensorflow: Trained) -> None:
     names = {file.uri.rpartition("/")[2] for file in tensorflow.result.files}
 
@@ -170,6 +188,7 @@ def test_tensorflow_leaves_a_saved_model(tensorflow: Trained) -> None:
     assert tensorflow.result.model_uri == f"{tensorflow.result.job_dir}/model/saved_model.pb"
 
 
+@pytest.mark.extended
 def test_each_role_of_tensorflow_runs_an_image_of_its_own(tensorflow: Trained) -> None:
     given = tensorflow.input
     images = {
@@ -182,6 +201,7 @@ def test_each_role_of_tensorflow_runs_an_image_of_its_own(tensorflow: Trained) -
     assert given.use_chief_in_tf_config
 
 
+@pytest.mark.extended
 def test_the_tensorflow_images_run_by_hand(tensorflow: Trained) -> None:
     given = tensorflow.input
     assert given.worker_config is not None
@@ -201,6 +221,7 @@ def test_xgboost_meets_at_its_own_tracker_and_uses_the_rows_of_all(xgboost: Trai
         assert any(line.startswith(f"{name}: rank ") for line in xgboost.lines), name
 
 
+@pytest.mark.extended
 def test_a_framework_is_built_once_a_machine(
     xgboost: Trained, airflow: AirflowApi, stack: LocalStack
 ) -> None:
@@ -249,6 +270,7 @@ def metrics_in(lines: list[str]) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.extended
 def test_the_same_pytorch_image_trains_in_the_pools_of_vertex_ai(
     pytorch: Trained, locations: Any, stack: LocalStack, training: TrainingClient
 ) -> None:
@@ -269,6 +291,7 @@ def test_the_same_pytorch_image_trains_in_the_pools_of_vertex_ai(
     assert any(line.startswith(f"workerpool0-0: wrote {folder}/model/model.pt ") for line in lines)
 
 
+@pytest.mark.extended
 def test_mirrored_tensorflow_replicas_share_their_gradients_on_vertex_ai(
     mirrored_image: str, locations: Any, stack: LocalStack, training: TrainingClient
 ) -> None:
@@ -290,5 +313,6 @@ def test_mirrored_tensorflow_replicas_share_their_gradients_on_vertex_ai(
     )
 
 
+@pytest.mark.extended
 def test_the_mirrored_tensorflow_image_runs_by_hand(mirrored_image: str) -> None:
     assert '"replicas": 1' in run_by_hand(mirrored_image)

@@ -110,6 +110,7 @@ def test_a_custom_job_that_fails_has_its_text(airflow: AirflowApi) -> None:
     assert "exited with a non-zero status of 7" in run.log("fail_sync")
 
 
+@pytest.mark.extended
 def test_training_pipelines_are_created_listed_and_deleted(airflow: AirflowApi) -> None:
     run = Run.start(airflow, "google_training_pipelines")
 
@@ -118,6 +119,7 @@ def test_training_pipelines_are_created_listed_and_deleted(airflow: AirflowApi) 
     assert listed["state"] == 4  # PIPELINE_STATE_SUCCEEDED
 
 
+@pytest.mark.extended
 def test_packages_and_scripts_are_trained_and_deleted(airflow: AirflowApi, training: TrainingClient) -> None:
     run = Run.start(airflow, "google_packages")
 
@@ -141,6 +143,7 @@ def test_the_custom_jobs_of_airflows_system_tests_run_as_they_are(airflow: Airfl
         run.wait_for_success(patience_seconds=PATIENCE_SECONDS)
 
 
+@pytest.mark.extended
 @pytest.mark.usefixtures("horses")
 def test_the_tuning_jobs_of_airflows_system_tests_run_as_they_are(airflow: AirflowApi) -> None:
     run = Run.start(airflow, "vertex_ai_hyperparameter_tuning_job_operations")

@@ -129,6 +129,7 @@ def test_a_killed_wait_leaves_no_grant(
     assert (during, run.states()["revoke"], policy()) == ([AGENT], "success", [])
 
 
+@pytest.mark.extended
 def test_a_run_that_is_cleared_and_then_ended_by_a_person_leaves_no_grant(
     airflow: AirflowApi, image: str, policy: Policy, training: TrainingClient
 ) -> None:

@@ -146,7 +146,7 @@ def test_job_that_runs_is_followed_to_its_failure_and_the_page_says_why(
     assert len(re.findall(r"master-replica-0: epoch \d+ of 24\n", kept.read_text("utf-8"))) == 24
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.extended)])
 def test_study_has_a_table_to_sort_and_plots(admin: Person, submit: Callable[..., str], theme: str) -> None:
     job_id = submit(talks(4, 0), hyperparameters=STUDY)
     page = admin.open(f"/training/jobs/{job_id}")
@@ -234,6 +234,7 @@ def test_no_secret_is_in_any_address(admin: Person, submit: Callable[..., str]) 
     }
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("dropped", ["**/gantt.js", "**/job.css", "**/api/jobs/*?*", "**/timeline?*"])
 def test_what_the_browser_dropped_is_asked_for_again(
     admin: Person, submit: Callable[..., str], dropped: str
@@ -259,6 +260,7 @@ def test_what_the_browser_dropped_is_asked_for_again(
     assert len(asked) > 1
 
 
+@pytest.mark.extended
 def test_what_draws_is_asked_for_again(admin: Person, submit: Callable[..., str]) -> None:
     """Chromium drops requests at any time, and remembers which modules did not come."""
     job_id = submit(talks(4, 0), hyperparameters=STUDY)
@@ -279,6 +281,7 @@ def test_what_draws_is_asked_for_again(admin: Person, submit: Callable[..., str]
     assert {asked.count(url) for url in asked} == {2}
 
 
+@pytest.mark.extended
 def test_page_of_which_no_file_came_is_loaded_again_and_again(
     admin: Person, submit: Callable[..., str]
 ) -> None:

@@ -33,6 +33,7 @@ def wait_for_job(training: TrainingClient, run: Run, state: JobState) -> None:
     wait_until(lambda: training.get_job(job_id).state is state, f"job {job_id} is {state}")
 
 
+@pytest.mark.extended
 def test_marking_the_wait_as_failed_cancels_the_job(
     start_program: Callable[[str], Run], training: TrainingClient
 ) -> None:
@@ -47,6 +48,7 @@ def test_marking_the_wait_as_failed_cancels_the_job(
     assert run.wait_for_end() == "failed"
 
 
+@pytest.mark.extended
 def test_clearing_the_wait_keeps_the_job_and_waits_anew(
     start_program: Callable[[str], Run], training: TrainingClient
 ) -> None:
@@ -68,6 +70,7 @@ def test_clearing_the_wait_keeps_the_job_and_waits_anew(
         run.wait_for_success()
 
 
+@pytest.mark.extended
 def test_wait_outlives_the_service_and_says_so(
     start_program: Callable[[str], Run], stack: LocalStack
 ) -> None:

@@ -100,6 +100,7 @@ def test_the_readmes_shell_block_builds_pushes_trains_and_shows_the_log(
     assert "state: SUCCEEDED" in printed
 
 
+@pytest.mark.extended
 def test_the_guides_trainer_is_built_and_runs_by_hand(run: Run, tmp_path: Path, stack: LocalStack) -> None:
     folder = tmp_path / "my_trainer"
     folder.mkdir()

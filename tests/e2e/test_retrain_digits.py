@@ -185,6 +185,7 @@ def test_the_asset_has_an_event_with_the_metrics(
     assert event["extra"]["metrics"]["accuracy"] > 0.9
 
 
+@pytest.mark.extended
 def test_bad_data_start_a_run_that_ends_before_anything_is_built(
     promoted: ChampionPointer, airflow: AirflowApi, stack: LocalStack, objects: ObjectStore
 ) -> None:

@@ -107,6 +107,7 @@ def test_the_plots_are_in_the_job_directory(run: Run, result: JobResult, stack: 
         assert b"learning-rate" in read_object(stack, plots["parallel-coordinates"]["html"])
 
 
+@pytest.mark.extended
 def test_a_search_that_costs_too_much_is_cancelled_and_keeps_its_best_trial(
     run: Run, airflow: AirflowApi, training: TrainingClient
 ) -> None:

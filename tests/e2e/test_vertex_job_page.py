@@ -194,7 +194,7 @@ def test_a_connection_to_vertex_ai_shows_what_its_api_tells(
     keep_picture(fleet, "fleet-of-vertex-ai")
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.extended)])
 def test_a_tuning_job_has_its_trials_and_their_curves(
     admin: Person, submit: Submit, pushed_image: ImageRef, theme: str
 ) -> None:

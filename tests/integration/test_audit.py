@@ -185,6 +185,7 @@ def test_a_database_that_breaks_off_fails_nothing(audit: Audit, osv: Osv) -> Non
     assert "audit: not done: pip-audit ended with 1" in said
 
 
+@pytest.mark.extended
 def test_pip_audit_reads_all_committed_lists(audit: Audit, osv: Osv) -> None:
     lists = [ROOT / "requirements.txt", *ROOT.glob("docker/*/*/requirements.txt")]
 

@@ -101,6 +101,7 @@ def test_callbacks_of_mapped_tasks_are_told_of_their_own_job(
         assert submitted.job_id == report.job_id
 
 
+@pytest.mark.extended
 def test_a_try_that_ran_out_of_time_is_told_of_with_its_job(
     passing: LiveService, register_dag: Callable[[DAG], DAG]
 ) -> None:

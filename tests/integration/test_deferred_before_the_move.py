@@ -165,6 +165,7 @@ def test_a_wait_for_a_running_job_shows_its_new_lines_and_ends_with_it(
     assert (old.state, old.xcoms["return_value"]) == ("success", "SUCCEEDED")
 
 
+@pytest.mark.extended
 def test_a_wait_for_the_end_of_a_job_that_is_queued_sees_it_run_and_end(
     deferring: Airflow, jobs: OldJobs
 ) -> None:
@@ -179,6 +180,7 @@ def test_a_wait_for_the_end_of_a_job_that_is_queued_sees_it_run_and_end(
     assert (old.state, old.xcoms["return_value"]) == ("success", "SUCCEEDED")
 
 
+@pytest.mark.extended
 def test_a_wait_for_room_ends_when_there_is_room(deferring: Airflow, jobs: OldJobs) -> None:
     async def make_room(lines: LogLines) -> None:
         jobs.end("running")
@@ -203,6 +205,7 @@ def test_a_wait_for_a_tuning_job_returns_what_its_trials_have_found(
     assert old.xcoms["study"]["best"]["trial_id"] == "1", "it ended before the move"
 
 
+@pytest.mark.extended
 def test_a_wait_whose_job_failed_meanwhile_fails_with_its_message(deferring: Airflow, jobs: OldJobs) -> None:
     old, new = both_outcomes(deferring, "failing_ends", nothing)
 

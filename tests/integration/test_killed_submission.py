@@ -177,6 +177,7 @@ def test_task_killed_at_any_point_has_one_job(
         assert list(jobs_of(training, run_id)) == [done["job_id"]], name
 
 
+@pytest.mark.extended
 @pytest.mark.timeout(900)  # some hundred and fifty tries, a second of an idle machine each
 def test_task_killed_twice_has_one_job(tasks: Tasks, training: TrainingBackend, points: list[str]) -> None:
     changes = list(changing(points))

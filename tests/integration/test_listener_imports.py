@@ -161,10 +161,12 @@ def imported_by_dag_files(how: str, folder: Path) -> dict[str, list[str]]:
     return dict(json.loads(line) for line in done.stdout.splitlines() if line.startswith("["))
 
 
+@pytest.mark.extended
 def test_what_forks_for_dag_files_has_imported_what_they_import(tmp_path: Path) -> None:
     assert len(found := imported_by_dag_files("as a job", tmp_path)) > 10
     assert {path: names for path, names in found.items() if names} == {}
 
 
+@pytest.mark.extended
 def test_a_task_imports_only_what_its_own_dag_file_does(tmp_path: Path) -> None:
     assert all(imported_by_dag_files("as a task", tmp_path).values())

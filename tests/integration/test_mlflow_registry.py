@@ -34,6 +34,9 @@ from tests.support.waiting import wait_until
 from training_api.errors import ChampionMoved, RegistryMirrorFailed
 from training_api.retrying import is_worth_a_retry
 
+# A new machine first installs MLflow, which is optional.
+pytestmark = pytest.mark.extended
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -16,7 +16,7 @@ from tests.support.waiting import wait_until
 from training_service.store.database import SCHEMA_LOCK
 from training_service.store.start_watch import SILENCE_SECONDS
 
-pytestmark = pytest.mark.postgresql
+pytestmark = [pytest.mark.postgresql, pytest.mark.extended]
 
 _SESSIONS = (
     "SELECT 1 FROM pg_stat_activity WHERE datname = %s AND application_name LIKE 'training-service-%%'"

@@ -111,6 +111,7 @@ def test_the_standby_takes_over_when_the_active_one_is_killed(pair: Pair) -> Non
     assert pair.foreign_writes() == 0
 
 
+@pytest.mark.extended
 def test_an_active_one_that_was_frozen_writes_nothing_more_and_ends(pair: Pair) -> None:
     for place in range(30):
         pair.active.create(f"job{place}")
@@ -166,6 +167,7 @@ def test_an_active_one_that_is_cut_off_from_the_database_is_replaced_and_ends(
             assert second.role() == "active"
 
 
+@pytest.mark.extended
 def test_a_frozen_standby_stops_nobody(pair: Pair) -> None:
     pair.standby.create("before")
     pair.standby.freeze()

@@ -21,7 +21,9 @@ from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingIn
 
 IMAGE = "registry.test/project/trainer:1"
 STOP_SECONDS = 10
-SIGNALS = pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+SIGNALS = pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.extended)]
+)
 
 
 @pytest.fixture

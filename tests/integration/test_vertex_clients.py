@@ -294,6 +294,7 @@ def _run_to_the_end(sdk: Any, service: LiveService) -> Any:
     return job
 
 
+@pytest.mark.extended
 def test_a_job_of_the_sdk_that_fails_raises_the_words_of_the_service(sdk_of: SetUp, tmp_path: Path) -> None:
     with run_service(tmp_path, Behaviour(exit_code=1)) as service:
         job = _run_to_the_end(sdk_of(service), service)

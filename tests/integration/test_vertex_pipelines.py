@@ -236,6 +236,7 @@ def test_a_training_job_of_the_sdk_returns_its_model(sdk_of: SetUp, tmp_path: Pa
         assert not sdk.Model.list()
 
 
+@pytest.mark.extended
 def test_a_training_job_of_the_sdk_without_a_model_returns_none(sdk_of: SetUp, tmp_path: Path) -> None:
     with run_service(tmp_path) as service, _time_passes(service):
         job = _training_job(sdk_of(service))
@@ -244,6 +245,7 @@ def test_a_training_job_of_the_sdk_without_a_model_returns_none(sdk_of: SetUp, t
         assert job.state.name == "PIPELINE_STATE_SUCCEEDED"
 
 
+@pytest.mark.extended
 def test_a_training_job_of_the_sdk_that_fails_raises_the_words_of_the_service(
     sdk_of: SetUp, tmp_path: Path
 ) -> None:

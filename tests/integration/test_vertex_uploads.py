@@ -152,6 +152,7 @@ def test_a_version_that_is_registered_is_a_model_of_vertex_ai(
     assert ModelRegistry(store, folder).find("a") == ModelVersion.model_validate(version)
 
 
+@pytest.mark.extended
 def test_the_providers_own_operator_uploads(registry: Registry) -> None:
     done = registry.run(BY_THE_PROVIDER)
 

@@ -1,7 +1,7 @@
 """
 Runs the suite: its parts side by side, one part, the quick tests, or all repeatedly.
 
-    python -m tests.suite [--only NAME] [--quick] [--times N] [--loaded N] [PYTEST OPTION ...]
+    python -m tests.suite [--only NAME] [--quick] [--all] [--times N] [--loaded N] [PYTEST OPTION ...]
 
 With a path, ``-k`` or ``-m`` among pytest's options it is one pytest process with these, and nothing else is
 run.
@@ -27,7 +27,7 @@ from filelock import FileLock, Timeout
 
 from tests.suite.flaky import Repetition, table
 from tests.suite.load import loaded
-from tests.suite.parts import QUICK, WIDTH, Part, parts_for
+from tests.suite.parts import EXTENDED, QUICK, WIDTH, Part, parts_for
 from tests.suite.results import Outcome, read_report, summary
 from tests.suite.runner import PartRun, Place, Runner
 from tests.support.dead_runs import clean_up_after_dead_runs
@@ -186,9 +186,8 @@ def _parts(options: argparse.Namespace, pytest_options: Sequence[str]) -> Sequen
     )
     if is_selection:
         return [Part(name="chosen", selection=(), budget_seconds=3600)]
-    if options.quick:
-        return QUICK
-    return parts_for(options.only)
+    parts = QUICK if options.quick else parts_for(options.only)
+    return parts if options.all else [part.without_extended() for part in parts]
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -197,6 +196,9 @@ def _parser() -> argparse.ArgumentParser:
         "--only", default="", metavar="NAME", help="a part, or a marker: see tests/suite/parts.py"
     )
     parser.add_argument("--quick", action="store_true", help="no engine, no processes of Airflow")
+    parser.add_argument(
+        "--all", action="store_true", help=f"with the further cases, which are marked {EXTENDED}"
+    )
     parser.add_argument(
         "--keep-results",
         action="store_true",

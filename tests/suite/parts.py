@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+#: The marker of a further case of a promise, and of a unit test that takes seconds: only ``make test-all``
+#: runs them.
+EXTENDED = "extended"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -11,8 +15,11 @@ class Part:
     """
     Tests that one pytest process runs.
 
-    :param selection: arguments of pytest; each test of the suite is in exactly one part.
-    :param budget_seconds: how long it takes at most on two idle cores, beside the other parts.
+    :param selection: paths, and other arguments of pytest.
+    :param markers: pytest's expression of the markers; each test of the suite is in exactly one part.
+    :param budget_seconds: how long all of it takes at most on two idle cores, beside the other parts.
+    :param short_budget_seconds: the same without the tests that are marked :data:`EXTENDED`; None: it has
+        none of these.
     :param niceness: of its processes (nice(1)); parts that only compute leave the cores to those that have
         deadlines.
     """
@@ -20,7 +27,22 @@ class Part:
     name: str
     selection: tuple[str, ...]
     budget_seconds: int
+    short_budget_seconds: int | None = None
+    markers: str = ""
     niceness: int = 0
+
+    def without_extended(self) -> Part:
+        """Return the same part as ``make test`` runs it."""
+        others = f"not {EXTENDED}"
+        return replace(
+            self,
+            markers=f"({self.markers}) and {others}" if self.markers else others,
+            budget_seconds=self.short_budget_seconds or self.budget_seconds,
+        )
+
+    def arguments(self) -> list[str]:
+        """Return what pytest is called with."""
+        return [*self.selection, *(["-m", self.markers] if self.markers else [])]
 
 
 #: The marker expression of what needs neither an engine nor a database server.
@@ -35,14 +57,16 @@ PARTS: tuple[Part, ...] = (
     Part(
         name="docker",
         selection=(
-            *("tests/docker", "tests/contract", "tests/integration", "-m", "docker or postgresql"),
+            *("tests/docker", "tests/contract", "tests/integration"),
             "--ignore=tests/docker/test_compose.py",
         ),
+        markers="docker or postgresql",
         budget_seconds=3200,
     ),
     Part(
         name="quick",
-        selection=("tests/unit", "tests/contract", "tests/dags", "-m", _NO_OTHER_PROGRAMS),
+        selection=("tests/unit", "tests/contract", "tests/dags"),
+        markers=_NO_OTHER_PROGRAMS,
         budget_seconds=1800,
         niceness=5,
     ),
@@ -54,7 +78,8 @@ PARTS: tuple[Part, ...] = (
     ),
     Part(
         name="integration",
-        selection=("tests/integration", "-m", _NO_OTHER_PROGRAMS),
+        selection=("tests/integration",),
+        markers=_NO_OTHER_PROGRAMS,
         budget_seconds=1200,
         niceness=5,
     ),
@@ -76,15 +101,14 @@ MARKERS: tuple[str, ...] = ("browser", "swarm")
 QUICK: tuple[Part, ...] = (
     Part(
         name="service",
-        selection=("tests/unit/training_service", "-m", "not docker and not thorough"),
+        selection=("tests/unit/training_service",),
+        markers="not docker",
         budget_seconds=180,
     ),
     Part(
         name="others",
-        selection=(
-            *("tests/unit", "tests/contract", "tests/dags", "--ignore=tests/unit/training_service"),
-            *("-m", f"{_NO_OTHER_PROGRAMS} and not thorough"),
-        ),
+        selection=("tests/unit", "tests/contract", "tests/dags", "--ignore=tests/unit/training_service"),
+        markers=_NO_OTHER_PROGRAMS,
         budget_seconds=180,
     ),
 )
@@ -102,7 +126,7 @@ def parts_for(only: str) -> Sequence[Part]:
     if only == "e2e":
         return [part for part in PARTS if part.name in ("kill", "e2e", "hosts")]
     if only in MARKERS:
-        return [Part(name=only, selection=("tests", "-m", only), budget_seconds=900)]
+        return [Part(name=only, selection=("tests",), markers=only, budget_seconds=900)]
     found = [part for part in (*PARTS, *ALONE) if part.name == only]
     if not found:
         known = sorted({part.name for part in (*PARTS, *ALONE)} | set(MARKERS))

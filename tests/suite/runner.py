@@ -118,7 +118,7 @@ class Runner:
         report = self._place.results / f"{part.name}.xml"
         command = [
             *("nice", "-n", str(part.niceness)),
-            *(sys.executable, "-m", "pytest", *part.selection, *self._options),
+            *(sys.executable, "-m", "pytest", *part.arguments(), *self._options),
             *(f"--junitxml={report}", f"--basetemp={self._place.scratch / part.name}"),
             *("-o", f"cache_dir={self._place.results / 'cache' / part.name}"),
         ]

@@ -57,7 +57,7 @@ def other_distribution(module: str, distribution: Distribution) -> str | None:
     return None if package in own | sys.stdlib_module_names else distribution_of(module)
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 @each_distribution
 def test_every_import_is_asked_for(distribution: Distribution) -> None:
     asked = [*distribution.requirements, *distribution.optional_requirements]

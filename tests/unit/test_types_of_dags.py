@@ -143,7 +143,7 @@ def mypy(*paths: Path, folder: Path) -> list[str]:
     return [line for line in ran.stdout.splitlines() if ": error: " in line]
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 @pytest.mark.timeout(600)
 def test_a_wrong_call_is_found_on_its_line_and_a_right_one_is_accepted(folder: Path) -> None:
     file = folder / "calls.py"
@@ -155,7 +155,7 @@ def test_a_wrong_call_is_found_on_its_line_and_a_right_one_is_accepted(folder: P
     assert sorted({int(line.split(":")[1]) for line in found}) == wrong, "\n".join(found)
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 @pytest.mark.timeout(600)
 def test_the_dags_and_the_examples_of_the_documentation_call_everything_rightly(folder: Path) -> None:
     examples = []

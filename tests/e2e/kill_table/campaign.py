@@ -1,5 +1,5 @@
 """
-Runs every cell of the kill table side by side in one Airflow, and notes what happened.
+Runs cells of the kill table side by side in one Airflow, and notes what happened.
 
 First one run for each act upon one task, and for each limit of time: it is brought into its phase, acted
 upon, and looked at until nothing moves any more. When all are there, one search for orphans; then the next
@@ -24,7 +24,7 @@ from docker.errors import DockerException
 from local_stack.settings import Part
 from tests.e2e.kill_table.bed import Bed
 from tests.e2e.kill_table.case import WAITS, Case
-from tests.e2e.kill_table.table import Act, Cell, Job, Next, Outcome, Phase, Task, cells
+from tests.e2e.kill_table.table import Act, Cell, Job, Next, Outcome, Phase, Task
 from tests.e2e.kill_table.watch import View
 from tests.support.bed.real_parts import kill_program
 from training_api.errors import TransportError
@@ -72,18 +72,18 @@ class _NotThere(AssertionError):
 
 class Campaign:
     """
-    All cells.
+    The cells that are run; all others of the table are left out.
 
     :attr:`outcomes` has what happened, :attr:`notes` what should not have been seen.
     """
 
-    def __init__(self, bed: Bed) -> None:
+    def __init__(self, bed: Bed, wanted: Iterable[Cell]) -> None:
         self.bed = bed
         self.outcomes: dict[Cell, Outcome] = {}
         self.notes: dict[Cell, list[str]] = {}
         self._begun = time.monotonic()
         self._hangs = 0
-        self._cells = {(cell.act, cell.phase): cell for cell in cells()}
+        self._cells = {(cell.act, cell.phase): cell for cell in wanted}
         self._view = View(tasks={}, jobs={}, building=frozenset(), triggerer=0)
         self._looks = 0
         self._looked = asyncio.Condition()
@@ -91,40 +91,51 @@ class Campaign:
         self._pushes = asyncio.Semaphore(_PUSHES_AT_ONCE)
 
     async def run(self) -> None:
-        """Run all of it."""
+        """Run all cells."""
         async with asyncio.TaskGroup() as group:
             watching = group.create_task(self._watch())
             await self._run()
             watching.cancel()
 
     async def _run(self) -> None:
-        ended = [self._cells[act, phase] for act in _ORDER for phase in Phase]
+        ended = self._wanted(*_ORDER)
+        submission = self._cells.get((Act.MARK_FAILED, Phase.SUBMITTING))
         with self._timed("acts"):
-            alone = asyncio.create_task(self._end_without_worker())
+            dead = asyncio.create_task(self._end_without_worker()) if submission else None
             reached = zip(ended, await asyncio.gather(*map(self._kill, ended)), strict=True)
             cases = {cell: case for cell, case in reached if case}
-            self.notes[self._cells[Act.MARK_FAILED, Phase.SUBMITTING]] += await alone
+            if submission and dead:
+                self.notes[submission] += await dead
         with self._timed("search for orphans"):
             await self._note_orphans(cases)
         with self._timed("next attempts"):
-            survivors = asyncio.create_task(self._start_survivors(Phase, _SURVIVED))
+            survivors = asyncio.create_task(self._start_survivors(self._wanted(*_SURVIVED)))
             await asyncio.gather(*itertools.starmap(self._try_to_follow_up, cases.items()))
             outliving = await survivors
         for act in _SURVIVED:
+            if not self._wanted(act):
+                continue
             with self._timed(str(act)):
                 if act is Act.SCHEDULER_RESTART:
                     # What the service's restart has let go is brought there again.
                     for phase in _ASKS_THE_SERVICE:
                         outliving.pop(phase, None)
-                    outliving |= await self._start_survivors(_ASKS_THE_SERVICE, [act], "-anew")
+                    again = [cell for cell in self._wanted(act) if cell.phase in _ASKS_THE_SERVICE]
+                    outliving |= await self._start_survivors(again, "-anew")
                 await self._survive(act, outliving)
         with self._timed("end of the survivors"):
-            await self._note_orphans(
-                {self._cells[act, phase]: case for act in _SURVIVED for phase, case in outliving.items()}
-            )
+            await self._note_orphans(self._of(outliving, *_SURVIVED))
             await asyncio.gather(
                 *(self._end(phase, case) for phase, case in outliving.items() if phase in WAITS)
             )
+
+    def _wanted(self, *acts: Act) -> list[Cell]:
+        """Return the cells of ``acts`` that are run, act by act."""
+        return [self._cells[act, phase] for act in acts for phase in Phase if (act, phase) in self._cells]
+
+    def _of(self, cases: Mapping[Phase, Case], *acts: Act) -> dict[Cell, Case]:
+        """Return the case of each cell of ``acts`` that got into its phase."""
+        return {cell: cases[cell.phase] for cell in self._wanted(*acts) if cell.phase in cases}
 
     async def _watch(self) -> None:
         while True:
@@ -271,10 +282,8 @@ class Campaign:
             if job.state is not None and not job.state.is_terminal:
                 await asyncio.to_thread(case.service.cancel_job, job.job_id or "")
 
-    async def _start_survivors(
-        self, phases: Iterable[Phase], acts: Sequence[Act], suffix: str = ""
-    ) -> dict[Phase, Case]:
-        """Return a run for each phase that one gets into; the cells of ``acts`` of the others fail."""
+    async def _start_survivors(self, wanted: Sequence[Cell], suffix: str = "") -> dict[Phase, Case]:
+        """Return a run for each phase that one gets into; the cells of the others fail."""
         found: dict[Phase, Case] = {}
 
         async def start(phase: Phase) -> None:
@@ -284,14 +293,16 @@ class Campaign:
                     lambda attempt: Case(self.bed, _name(name, attempt), phase, is_left_alone=True)
                 )
             except _NotThere as error:
-                for act in acts:
-                    self.notes[self._cells[act, phase]] = [f"not in its phase: {error}"]
+                for cell in wanted:
+                    if cell.phase is phase:
+                        self.notes[cell] = [f"not in its phase: {error}"]
 
-        await asyncio.gather(*map(start, phases))
+        await asyncio.gather(*map(start, dict.fromkeys(cell.phase for cell in wanted)))
         return found
 
-    async def _survive(self, act: Act, cases: Mapping[Phase, Case]) -> None:
+    async def _survive(self, act: Act, outliving: Mapping[Phase, Case]) -> None:
         """Do ``act`` to the part beneath all cases, and note what came of each."""
+        cases = self._of(outliving, act)
         for case in cases.values():
             case.first_try = case.task(self._view).try_number
             # What the service has not answered it asks again, and is done.
@@ -300,15 +311,16 @@ class Campaign:
         await asyncio.to_thread(self._strike, act)
         if act in (Act.TRIGGERER_RESTART, Act.TRIGGERER_SIGKILL):
             await self._until(lambda view: view.triggerer > before, _SETTLE_SECONDS)
-        await asyncio.gather(*(self._settle(self._cells[act, phase], case) for phase, case in cases.items()))
+        await asyncio.gather(*itertools.starmap(self._settle, cases.items()))
 
     async def _end(self, phase: Phase, case: Case) -> None:
         """A wait that only looks alive does not notice the end of its job."""
         for job in case.jobs(self._view):
             await asyncio.to_thread(case.service.cancel_job, job.job_id or "")
         if not await self._until(lambda view: case.task(view).state == "failed", _SETTLE_SECONDS):
-            for act in _SURVIVED:
-                self.notes[self._cells[act, phase]].append("afterwards the wait did not notice its job's end")
+            for cell in self._wanted(*_SURVIVED):
+                if cell.phase is phase:
+                    self.notes[cell].append("afterwards the wait did not notice its job's end")
 
     def _strike(self, act: Act) -> None:
         stack = self.bed.stack

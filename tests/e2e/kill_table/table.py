@@ -110,6 +110,8 @@ GROUPS: Mapping[str, tuple[Phase, ...]] = {
     "collecting": (Phase.COLLECTING, Phase.ONE_COLLECTING, Phase.VERTEX_COLLECTING),
 }
 WAITS = "queued, preparing, running"
+#: One phase of each group: what ``make test`` shows. ``make test-all`` shows the others, too.
+WITNESSES = (Phase.BUILDING, Phase.PUSHING, Phase.SUBMITTING, Phase.RUNNING, Phase.COLLECTING)
 
 
 def _row(task: Task, submitting: Outcome, waits: Outcome) -> dict[str, Outcome]:

@@ -1,7 +1,7 @@
 """
 Every cell of the kill table under the real scheduler, on real containers.
 
-See ``table.py``.
+See ``table.py``. Phases of which the page says the same as of another one are extended tests.
 """
 
 from __future__ import annotations
@@ -14,22 +14,31 @@ import pytest
 
 from tests.e2e.kill_table.campaign import Campaign
 from tests.e2e.kill_table.stack import open_bed
-from tests.e2e.kill_table.table import Cell, cells
+from tests.e2e.kill_table.table import WITNESSES, Cell, cells
+from tests.support.selection import chosen_values
 
 pytestmark = [pytest.mark.docker, pytest.mark.e2e, pytest.mark.timeout(3600)]
 
 
 @pytest.fixture(scope="module")
 def campaign(
-    tmp_path_factory: pytest.TempPathFactory, base_image: str, engine_client: docker.APIClient
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    base_image: str,
+    engine_client: docker.APIClient,
 ) -> Iterator[Campaign]:
     with open_bed(tmp_path_factory.mktemp("kill"), base_image, engine_client) as bed:
-        campaign = Campaign(bed)
+        campaign = Campaign(bed, chosen_values(request, "cell"))
         asyncio.run(campaign.run())
         yield campaign
 
 
-@pytest.mark.parametrize("cell", list(cells()), ids=str)
+def _parameter(cell: Cell) -> object:
+    marks = [] if cell.phase in WITNESSES else [pytest.mark.extended]
+    return pytest.param(cell, id=str(cell), marks=marks)
+
+
+@pytest.mark.parametrize("cell", list(map(_parameter, cells())))
 def test_what_happens_is_what_the_table_says(cell: Cell, campaign: Campaign) -> None:
     assert campaign.notes[cell] == []
     assert campaign.outcomes[cell] == cell.expected

@@ -73,7 +73,9 @@ def test_a_run_succeeds_with_its_tasks_on_both_hosts(dag_id: str, two: TwoHosts)
     assert "nothing is pushed" in run.log(f"{group}.push")
 
 
-@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize(
+    "phase", ["build", *(pytest.param(phase, marks=pytest.mark.extended) for phase in PHASES[1:])]
+)
 def test_a_host_that_dies_loses_nothing(phase: str, two: TwoHosts) -> None:
     run = Run.start(two.api, "slow_pipeline")
     task = "train.wait_until_finished" if phase == "wait" else f"train.{phase}"

@@ -397,7 +397,7 @@ def test_nothing_is_asked_of_a_task_but_its_columns(
     started.assert_called_once_with(cancel_job_of_task, key, False)
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 @pytest.mark.parametrize("looks", [1, 20])
 def test_the_tasks_that_a_run_skipped_at_its_limit_are_found_however_late_that_is_stored(
     service: FakeService,

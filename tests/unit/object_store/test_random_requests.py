@@ -158,7 +158,7 @@ def request_of(chance: random.Random, keys: list[str]) -> tuple[str, str, dict[s
     return chance.choice(METHODS), path, options
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_no_request_makes_the_store_fail(seed: int, make_site: MakeSite) -> None:
     site = make_site()

@@ -123,12 +123,23 @@ def test_all_parts_are_run_by_default_and_an_unknown_one_is_refused() -> None:
         parts_for("dockers")
 
 
+def test_make_test_leaves_the_extended_tests_out_and_has_a_budget_of_its_own() -> None:
+    part = Part(name="some", selection=("tests",), markers="a or b", budget_seconds=9, short_budget_seconds=5)
+
+    short = part.without_extended()
+
+    assert (part.arguments(), part.budget_seconds) == (["tests", "-m", "a or b"], 9)
+    assert (short.arguments(), short.budget_seconds) == (["tests", "-m", "(a or b) and not extended"], 5)
+    plain = Part(name="plain", selection=("tests",), budget_seconds=9).without_extended()
+    assert (plain.arguments(), plain.budget_seconds) == (["tests", "-m", "not extended"], 9)
+
+
 def test_every_file_of_tests_is_in_one_part_or_in_two_that_differ_by_their_markers() -> None:
     missing, twice = [], []
     for path in sorted((REPOSITORY / "tests").rglob("test_*.py")):
         name = str(path.relative_to(REPOSITORY))
         parts = [part for part in (*PARTS, *ALONE) if _selects(part, name)]
-        rules = {part.selection[part.selection.index("-m") + 1] for part in parts if "-m" in part.selection}
+        rules = {part.markers for part in parts if part.markers}
         missing += [name] * (not parts)
         twice += [name] * (len(parts) > 1 and len(rules) < len(parts))
 

@@ -36,7 +36,7 @@ def make_csv(header: str = "") -> bytes:
     return (header + text.getvalue()).encode()
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_the_defaults_reach_the_promised_accuracy(
     trainer: SimpleNamespace, tmp_path: Path, seed: int

@@ -102,7 +102,7 @@ def engine_of(manager: Manager, monkeypatch: pytest.MonkeyPatch, **settings: Any
     return engine
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 def test_a_start_waits_a_few_seconds_for_a_machine_that_pulls_and_goes_on_when_asked_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -300,7 +300,7 @@ def test_the_job_of_a_container_is_known_on_its_machine_alone(monkeypatch: pytes
 LIMITED = replace(AGENT, egress=Egress(EgressMode.INTERNET))
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 def test_a_replica_starts_only_where_the_agent_has_put_the_rules_in_place(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -326,7 +326,7 @@ def test_a_replica_starts_only_where_the_agent_has_put_the_rules_in_place(
     assert manager.joined == ["internal network", "way out"]
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 def test_without_a_limit_nothing_is_asked_of_agents(monkeypatch: pytest.MonkeyPatch) -> None:
     manager = Manager()
     engine = engine_of(manager, monkeypatch, agent=AGENT)

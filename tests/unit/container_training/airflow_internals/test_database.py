@@ -144,7 +144,7 @@ def test_tasks_of_runs_and_live_tasks_have_the_columns_of_a_key(
     assert {view.state for view in views} == {None}
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 def test_tasks_with_run_label_say_what_a_task_of_airflow_waits_for(ran: Any, session: Session) -> None:
     """``rendered_fields["job_id"]`` of the task, read as JSON within the database."""
     label = ran.run_id.lower().replace("_", "-")

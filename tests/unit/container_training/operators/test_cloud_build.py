@@ -312,7 +312,7 @@ def test_googles_registries_are_asked_with_googles_token(
     assert {request.url.host for request in registries.requests} == {"europe-docker.pkg.dev"}
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 @pytest.mark.parametrize("example", examples("operator CloudBuildImageOperator"), ids=str)
 def test_the_example_of_the_reference_runs(
     example: Example, context_dir: Path, folder: str, cloud: CloudBuildServer, monkeypatch: pytest.MonkeyPatch

@@ -44,7 +44,7 @@ def test_nothing_is_written_to_a_bucket_of_another_project(
     assert bucket.objects == {}
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 def test_both_plots_are_written_as_html_and_png(
     service: FakeService, bucket: FakeBucket, context: Any
 ) -> None:
@@ -111,7 +111,7 @@ def tags_with_addresses(html: str) -> list[str]:
     return found
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 def test_plots_are_drawn_without_a_network() -> None:
     study = study_of(JOB)
     assert study is not None

@@ -191,7 +191,7 @@ def test_it_survives_the_database() -> None:
     assert ObjectChangeTrigger(**json.loads(json.dumps(arguments))).serialize() == (path, arguments)
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 def test_a_place_of_several_pages_is_watched_to_its_last_name(
     store: ObjectStore, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

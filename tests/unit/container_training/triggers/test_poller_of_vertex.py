@@ -109,7 +109,7 @@ def test_all_waits_share_one_list_of_each_kind_and_region_an_interval() -> None:
     assert run.news == {number: [(0.0, JobState.RUNNING)] for number in numbers}
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 def test_five_thousand_waits_are_within_the_quota_of_a_region() -> None:
     run = Run()
     numbers = [run.vertex.add(f"job_{place}", "RUNNING") for place in range(5000)]

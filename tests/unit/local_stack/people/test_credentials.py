@@ -136,7 +136,7 @@ def test_people_and_airflow_are_each_given_their_own_token(settings: StackSettin
     assert json.loads(airflow["AIRFLOW_CONN_TRAINING_DEFAULT"])["password"] == own
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 def test_the_registry_trusts_the_services_key_which_is_made_once(settings: StackSettings) -> None:
     auth = registry_auth(settings)
     certificate = Path(auth["token"]["rootcertbundle"])

@@ -72,7 +72,7 @@ def _wait_for_end(proxy: FaultyProxy, client: socket.socket, is_open: bool) -> b
         return late.recv(100)
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 def test_a_connection_is_closed_without_an_answer(proxy: FaultyProxy) -> None:
     proxy.suffer(Fault.SLOW_CLOSE)
 

@@ -65,7 +65,7 @@ def test_a_server_may_close_first(monkeypatch: pytest.MonkeyPatch) -> None:
         assert all_of(client) == b""
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 def test_garbage_collection_leaves_a_half_closed_connection_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """asyncio refers to readers weakly: a handler that waits for one only can be collected."""
     ended, collected = threading.Event(), threading.Event()

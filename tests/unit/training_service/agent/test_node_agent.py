@@ -125,7 +125,7 @@ def end(trainer: subprocess.Popen[str]) -> None:
     trainer.communicate(timeout=scaled(END_SECONDS))
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 def test_a_tight_loop_loses_no_report(side: Side) -> None:
     end(report(side.place(), 1000))
     side.end()
@@ -134,7 +134,7 @@ def test_a_tight_loop_loses_no_report(side: Side) -> None:
     assert side.notes == []
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 def test_what_is_reported_while_the_service_is_away_is_kept(side: Side) -> None:
     file = side.place()
     end(report(file, 50))
@@ -149,7 +149,7 @@ def test_what_is_reported_while_the_service_is_away_is_kept(side: Side) -> None:
     assert side.notes == []
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 def test_an_agent_that_is_started_anew_doubles_and_loses_nothing(side: Side) -> None:
     file = side.place()
     end(report(file, 300))
@@ -163,7 +163,7 @@ def test_an_agent_that_is_started_anew_doubles_and_loses_nothing(side: Side) -> 
     assert side.notes == []
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 def test_a_gap_is_told_to_the_job(side: Side) -> None:
     file = side.place()
     end(report(file, 10))
@@ -178,7 +178,7 @@ def test_a_gap_is_told_to_the_job(side: Side) -> None:
     assert "lost" in side.notes[0]
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 def test_folders_go_when_the_job_has_ended(side: Side) -> None:
     side.place()
     side.end()

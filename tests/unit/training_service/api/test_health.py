@@ -93,7 +93,7 @@ def test_an_engine_that_does_not_answer_degrades_the_service_and_does_not_kill_i
     assert service.health("/health/live")[0] == 200
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 def test_an_engine_that_hangs_does_not_hang_the_answer_and_is_asked_once() -> None:
     service = Service(deadline_seconds=2.0)
     service.hangs.clear()
@@ -165,7 +165,7 @@ class HangingEngine(MemoryEngine):
         return super().hosts()
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 def test_metrics_come_in_time_and_say_what_hangs(
     tmp_path: Path, key_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

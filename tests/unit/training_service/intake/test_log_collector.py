@@ -292,7 +292,7 @@ def test_an_engine_that_answers_but_gives_no_log_holds_up_no_job(world: World) -
     assert [loss.is_end for loss in losses] == [True]
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 def test_an_engine_that_is_away_gives_its_log_when_it_is_back(world: World) -> None:
     engine = AwayEngine()
     record, running = submitted(world)

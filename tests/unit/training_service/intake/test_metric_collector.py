@@ -96,7 +96,7 @@ def run_reporter(mount: str, count: int, pause: float, *options: str) -> subproc
     return subprocess.Popen([*program, *options], stdout=subprocess.PIPE, text=True)
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 @pytest.mark.parametrize("option", [(), ("new",)], ids=["one reporter", "a reporter for each report"])
 def test_a_tight_loop_loses_no_report(world: World, tmp_path: Path, option: tuple[str, ...]) -> None:
     record = make_record(world)
@@ -144,7 +144,7 @@ time.sleep(60)
 """
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 def test_a_service_that_is_killed_loses_and_doubles_nothing(tmp_path: Path) -> None:
     service = subprocess.Popen(
         [sys.executable, "-c", _SERVICE, str(tmp_path)], stdout=subprocess.PIPE, text=True
@@ -185,7 +185,7 @@ def test_a_gap_is_told_in_the_log_of_the_job(world: World, tmp_path: Path) -> No
     assert "lost" in collected.notes[0]
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 def test_a_trainer_that_keeps_the_file_open_is_read_meanwhile(world: World, tmp_path: Path) -> None:
     record = make_record(world)
 

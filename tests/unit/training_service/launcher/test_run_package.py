@@ -83,7 +83,7 @@ def run_runner(
     )
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 def test_the_module_runs_with_its_arguments_and_its_exit_code_is_the_jobs(store: DownloadStore) -> None:
     store.objects[URI] = sdist({"trainer/__init__.py": "", "trainer/task.py": TASK})
     store.statuses = [503]
@@ -97,7 +97,7 @@ def test_the_module_runs_with_its_arguments_and_its_exit_code_is_the_jobs(store:
     assert said.endswith("exit 7")
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 def test_packages_may_need_each_other_whatever_their_order(store: DownloadStore) -> None:
     other = "gs://bkt/job/helpers-0.0.0.tar.gz"
     store.objects[URI] = sdist(
@@ -174,7 +174,7 @@ def test_a_package_that_is_not_there_is_named(store: DownloadStore) -> None:
     assert said.endswith("exit 66")
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 def test_the_generation_that_is_named_is_installed_and_not_the_newest(store: DownloadStore) -> None:
     store.objects[URI] = sdist({"trainer/__init__.py": "", "trainer/task.py": "print('another one')"})
     store.objects[f"{URI}#7"] = sdist({"trainer/__init__.py": "", "trainer/task.py": TASK})
@@ -233,7 +233,7 @@ def test_a_package_that_cannot_be_built_is_named_and_pips_output_is_in_the_log(s
     assert said.endswith("exit 65")
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 def test_a_requirement_that_cannot_be_had_is_named_by_pip(store: DownloadStore) -> None:
     store.objects[URI] = sdist(
         {"trainer/__init__.py": "", "trainer/task.py": TASK},

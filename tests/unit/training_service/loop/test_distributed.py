@@ -304,7 +304,7 @@ def test_a_job_that_is_larger_than_the_machine_runs_alone(world: World) -> None:
     )
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 @settings(max_examples=25, deadline=None)
 @given(
     workers=st.lists(st.integers(0, 9), min_size=1, max_size=12),

@@ -113,7 +113,7 @@ def test_a_thread_is_used_again_and_ends_when_there_is_no_work(monkeypatch: pyte
     assert len({thread.ident for thread in used}) < 10
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 def test_no_work_is_lost_while_threads_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("training_service.loop.pools._IDLE_SECONDS", 0.0005)
     pools, done = Pools({RemoveJob: 4}), Counter[int]()

@@ -381,7 +381,7 @@ def test_a_removal_that_is_refused_is_asked_for_again_after_growing_pauses(
     assert other == [10, 11, 13, 17, 25]
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 def test_nobody_sleeps_in_the_pause_of_refused_work() -> None:
     """The place of a removal is free again at once."""
     places: list[bool] = []

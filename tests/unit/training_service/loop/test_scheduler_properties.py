@@ -138,7 +138,7 @@ class ServiceMachine(RuleBasedStateMachine):
             assert successor in LEGAL[current], states
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 def test_every_job_ends_by_legal_steps_and_leaves_nothing() -> None:
     run_state_machine_as_test(
         ServiceMachine,

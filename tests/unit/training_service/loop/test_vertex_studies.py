@@ -262,7 +262,7 @@ def test_a_trial_of_a_study_that_stops_none_runs_to_its_end(tuning: Tuning) -> N
     assert not any(trial.stopped for trial in tuning.world.trials.summaries([record(tuning.world).uid]))
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("ending", "count"),
     [

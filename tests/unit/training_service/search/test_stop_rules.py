@@ -199,7 +199,7 @@ _curves = st.lists(_points, max_size=12)
 _regular = st.lists(st.floats(-10, 10), min_size=3, max_size=12).map(curve)
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 @settings(max_examples=300, deadline=None)
 @given(trial=_curves | _regular, completed=st.lists(_curves | _regular, max_size=12))
 def test_the_best_so_far_is_never_stopped(trial: Curve, completed: list[Curve]) -> None:
@@ -211,7 +211,7 @@ def test_the_best_so_far_is_never_stopped(trial: Curve, completed: list[Curve]) 
     assert should_stop([Point(step=-(2**64), value=best, seconds=-1.0), *trial], completed, UP) is None
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 @settings(max_examples=300, deadline=None)
 @given(trial=_curves | _regular, completed=st.lists(_curves | _regular, max_size=12))
 def test_the_goal_and_the_sign_turned_over_together_change_nothing(
@@ -242,7 +242,7 @@ def test_the_order_of_the_completed_trials_does_not_matter(
 # --- what it costs, on curves whose ends are known
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 @pytest.mark.parametrize("name", FAMILIES)
 def test_few_of_the_stopped_trials_would_have_been_among_the_best(name: str) -> None:
     ours = [run_study(FAMILIES[name], seed, both_rules) for seed in range(100, 110)]

@@ -235,7 +235,7 @@ def rendered_study() -> list[Any]:
     return [MIXED.render(trial.assignment) for trial in run_study(MIXED, mixed_loss, 20, parallel=4, seed=7)]
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 def test_the_sequence_is_the_same_in_any_process_and_with_any_number_of_threads() -> None:
     processes = []
     for hash_seed, threads in (("1", "1"), ("2", "4")):
@@ -273,7 +273,7 @@ def test_trials_of_another_space_are_left_aside() -> None:
     assert with_foreign == suggest(cube(2), history, [], 0, goal=Goal.MINIMIZE, algorithm=BAYESIAN)
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 def test_maximising_mirrors_minimising() -> None:
     least = run_study(MIXED, mixed_loss, 20)
     greatest = run_study(MIXED, lambda x: -mixed_loss(x), 20, goal=Goal.MAXIMIZE)
@@ -324,7 +324,7 @@ def hartmann(x: Mapping[str, Any]) -> float:
     return float(-np.array([1.0, 1.2, 3.0, 3.2]) @ np.exp(-np.sum(a * (point - p / 1e4) ** 2, axis=1)))
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 def test_four_at_a_time_it_finds_hartmanns_minimum_which_a_random_search_does_not() -> None:
     def regret(algorithm: SearchAlgorithm, seed: int) -> float:
         history = run_study(cube(6), hartmann, 50, parallel=4, seed=seed, algorithm=algorithm)
@@ -336,7 +336,7 @@ def test_four_at_a_time_it_finds_hartmanns_minimum_which_a_random_search_does_no
     assert statistics.median(regret(SearchAlgorithm.RANDOM, seed) for seed in range(3)) > 0.5
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 def test_a_mixed_space_is_searched_to_its_best_categories() -> None:
     history = run_study(MIXED, mixed_loss, 40, parallel=4)
 
@@ -346,7 +346,7 @@ def test_a_mixed_space_is_searched_to_its_best_categories() -> None:
     assert abs(math.log10(best["lr"]) + 2) < 0.3
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 @pytest.mark.parametrize(("trials", "most_seconds"), [(200, 0.5), (1000, 1.0)])
 def test_a_suggestion_takes_less_than(trials: int, most_seconds: float) -> None:
     random = np.random.default_rng(0)

@@ -24,7 +24,7 @@ def test_any_text_becomes_one_that_can_be_stored(text: str) -> None:
     assert plain_text(plain) == plain
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 @given(
     st.recursive(
         ANY_TEXT | st.integers() | st.none(), lambda each: st.dictionaries(ANY_TEXT, each) | st.lists(each)

@@ -229,7 +229,7 @@ def test_a_grid_ends_when_it_is_used_up(tuning: Tuning) -> None:
     assert tried == {("1", "x"), ("1", "y"), ("2", "x"), ("2", "y")}
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 def test_a_killed_service_goes_on_with_the_same_suggestions(tmp_path: Path) -> None:
     def tried(name: str, *, is_killed: bool) -> list[object]:
         database = open_database(f"sqlite:///{tmp_path / name}.db")
@@ -295,7 +295,7 @@ def bad_ones(number: int, place: int) -> float:
     return end * (1 - 0.5**place)
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 def test_trials_that_get_nowhere_are_stopped_and_have_succeeded(tuning: Tuning) -> None:
     tuning.curve = bad_ones
     tuning.submit(max_trials=60, max_parallel_trials=4, enable_trial_early_stopping=True)

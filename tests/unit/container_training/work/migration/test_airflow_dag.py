@@ -486,7 +486,7 @@ def test_every_written_dag_is_formatted_and_clean(source: str, tmp_path: Path) -
 WITHOUT_COUNTERPART = {"model_encryption_spec_key_name", "psc_interface_config"}
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 @pytest.mark.parametrize("operator", [CONTAINER, PACKAGE, SCRIPT])
 def test_every_argument_of_the_providers_operators_is_known(operator: str) -> None:
     from airflow.providers.google.cloud.operators.vertex_ai import custom_job

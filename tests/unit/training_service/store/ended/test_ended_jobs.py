@@ -193,7 +193,7 @@ def kills(path: Path, folder: Path) -> Iterator[tuple[sa.Engine, bool]]:
             return
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 def test_a_removal_that_is_killed_anywhere_leaves_no_row_without_its_job(
     kept_file: Path, tmp_path: Path
 ) -> None:
