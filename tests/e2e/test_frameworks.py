@@ -73,9 +73,10 @@ def runs(
     request: pytest.FixtureRequest, airflow: AirflowApi, engine_client: docker.APIClient
 ) -> Iterator[dict[str, Run]]:
     """
-    A run of each framework that a test asks for, side by side: the first on a machine downloads it.
+    A run of each framework that a test asks for, side by side.
 
-    The engine keeps the frameworks for the next tests, whose registry, and so their names, will be others.
+    The first run on a machine downloads the framework. The engine keeps the frameworks for the next tests,
+    whose registry, and so their names, will be others.
     """
     runs = {
         framework: Run.start(airflow, dag_id, {"epochs": epochs})

@@ -1,4 +1,4 @@
-"""The table of docs/testing.md: the tests of each promise exist, and ``make test`` runs one of them."""
+"""The tests of each promise in docs/testing.md exist, and ``make test`` runs one of them."""
 
 from __future__ import annotations
 
