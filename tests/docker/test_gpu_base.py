@@ -39,6 +39,7 @@ def gpu_base(engine_client: docker.APIClient, base_image: str) -> Iterator[str]:
     engine_client.remove_image(tag, force=True)
 
 
+@pytest.mark.extended
 def test_gpu_base_has_what_a_trainer_needs(gpu_base: str, engine_client: docker.APIClient) -> None:
     check = "curl --version && wget --version && pip --version && python -c 'import ssl, venv'"
     container = engine_client.create_container(gpu_base, ["sh", "-ec", check], labels=current_run().labels)[

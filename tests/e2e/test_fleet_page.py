@@ -42,6 +42,7 @@ def train(training: TrainingClient, pushed_image: ImageRef) -> Callable[[str, st
     return train
 
 
+@pytest.mark.extended
 @pytest.mark.proves("dashboard", on="one machine")
 def test_fleet_follows_a_job_from_its_start_to_its_place_in_the_figures(
     admin: Person, training: TrainingClient, train: Callable[[str, str], str], job_id: str

@@ -108,6 +108,7 @@ def keep_narrow_picture(page: Page, name: str) -> None:
     keep_picture(page, name)
 
 
+@pytest.mark.extended
 def test_a_custom_job_is_followed_from_the_list_to_its_failure(
     admin: Person, submit: Submit, pushed_image: ImageRef, stack: LocalStack
 ) -> None:

@@ -53,7 +53,7 @@ _NO_OTHER_PROGRAMS = "not docker and not postgresql"
 #: run's memory, above all beside the hosts' disks, which are in memory. For the memory's sake, what only
 #: computes is two processes, ``quick`` and ``integration``. The rest: longest first.
 PARTS: tuple[Part, ...] = (
-    Part(name="kill", selection=("tests/e2e/kill_table",), budget_seconds=900),
+    Part(name="kill", selection=("tests/e2e/kill_table",), budget_seconds=900, short_budget_seconds=500),
     Part(
         name="docker",
         selection=(
@@ -62,29 +62,33 @@ PARTS: tuple[Part, ...] = (
         ),
         markers="docker or postgresql",
         budget_seconds=3200,
+        short_budget_seconds=1700,
     ),
     Part(
         name="quick",
         selection=("tests/unit", "tests/contract", "tests/dags"),
         markers=_NO_OTHER_PROGRAMS,
         budget_seconds=1800,
+        short_budget_seconds=700,
         niceness=5,
     ),
-    Part(name="hosts", selection=("tests/e2e/two_hosts",), budget_seconds=720),
+    Part(name="hosts", selection=("tests/e2e/two_hosts",), budget_seconds=720, short_budget_seconds=300),
     Part(
         name="e2e",
         selection=("tests/e2e", "--ignore=tests/e2e/kill_table", "--ignore=tests/e2e/two_hosts"),
         budget_seconds=2400,
+        short_budget_seconds=1200,
     ),
     Part(
         name="integration",
         selection=("tests/integration",),
         markers=_NO_OTHER_PROGRAMS,
         budget_seconds=1200,
+        short_budget_seconds=650,
         niceness=5,
     ),
     Part(name="wheels", selection=("tests/packaging",), budget_seconds=540, niceness=5),
-    Part(name="gcloud", selection=("tests/conformance",), budget_seconds=400),
+    Part(name="gcloud", selection=("tests/conformance",), budget_seconds=400, short_budget_seconds=300),
 )
 #: Parts that need the machine to themselves: only ``make test ONLY=...`` runs them.
 ALONE: tuple[Part, ...] = (

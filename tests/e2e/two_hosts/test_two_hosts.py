@@ -54,6 +54,7 @@ def digests_on(host: WorkerHost) -> set[str]:
         return {name.partition("@")[2] for image in engine.images() for name in image["RepoDigests"] or ()}
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("dag_id", DAGS)
 def test_a_run_succeeds_with_its_tasks_on_both_hosts(dag_id: str, two: TwoHosts) -> None:
     there_before = digests_on(two.hosts["node2"])
