@@ -57,6 +57,7 @@ def test_the_page_has_at_most_ten_commands() -> None:
     assert len([*commands_of(install.code), *commands_of(run.code), "restart"]) <= LIMIT_COMMANDS
 
 
+@pytest.mark.extended
 def test_a_plain_airflow_with_celery_runs_the_pages_job(
     airflow: PlainAirflow,
     here: Mapping[str, str],

@@ -87,7 +87,13 @@ PARTS: tuple[Part, ...] = (
         short_budget_seconds=650,
         niceness=5,
     ),
-    Part(name="wheels", selection=("tests/packaging",), budget_seconds=540, niceness=5),
+    Part(
+        name="wheels",
+        selection=("tests/packaging",),
+        budget_seconds=540,
+        short_budget_seconds=120,
+        niceness=5,
+    ),
     Part(name="gcloud", selection=("tests/conformance",), budget_seconds=400, short_budget_seconds=300),
 )
 #: Parts that need the machine to themselves: only ``make test ONLY=...`` runs them.
