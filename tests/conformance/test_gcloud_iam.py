@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from local_stack.stack import LocalStack
+from tests.support.selection import cases
 
 pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.timeout(300)]
 
@@ -25,9 +26,7 @@ REPOSITORY = ("artifacts", "repositories")
 WHERE = ("--location", "local", "--project", "images-project")
 
 
-@pytest.fixture(
-    params=["project", *(pytest.param(kind, marks=pytest.mark.extended) for kind in ("bucket", "repository"))]
-)
+@pytest.fixture(params=cases(["project", "bucket", "repository"], witnesses=["project"]))
 def policy(request: pytest.FixtureRequest, gcloud: Gcloud, stack: LocalStack) -> Gcloud:
     """Runs ``<verb>-iam-policy...`` on one kind of resource: ``policy(verb, *flags)``."""
     commands: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {

@@ -26,7 +26,7 @@ from tests.support.bed.postgresql import PostgresServer
 from tests.support.bed.registry import REPOSITORY, push, registry_program, run_registry
 from tests.support.bed.service_process import PROJECT, ServiceProcess
 from tests.support.ports import reserve_port
-from tests.support.selection import chosen_values
+from tests.support.selection import cases, chosen_values
 from tests.support.speed import scaled, slowness
 from tests.support.waiting import wait_until
 from training_api.clients.fleet import OpsClient
@@ -89,15 +89,8 @@ def for_each_fault(request: pytest.FixtureRequest, check: Callable[[Fault], None
         yield {fault: threads.submit(check, fault) for fault in chosen_values(request, "fault")}
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        Fault.LATENCY,
-        Fault.RESET,
-        # The timeouts of a dead connection take a minute each.
-        *(pytest.param(fault, marks=pytest.mark.extended) for fault in (Fault.HALF_OPEN, Fault.SLOW_CLOSE)),
-    ],
-)
+# The other two wait for timeouts of dead connections, a minute each.
+@pytest.mark.parametrize("fault", cases(Fault, witnesses=[Fault.LATENCY, Fault.RESET]))
 def test_jobs_end_well_on_a_bad_network(behind_the_service: Outcomes, fault: Fault) -> None:
     behind_the_service[fault].result()
 

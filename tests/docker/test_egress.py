@@ -30,6 +30,7 @@ from tests.support.bed.real_parts import end_all_jobs
 from tests.support.bed.service_process import ServiceProcess
 from tests.support.ports import reserve_port
 from tests.support.run_id import exclusive
+from tests.support.selection import cases
 from tests.support.waiting import wait_until
 from training_api.job.image_ref import ImageRef
 from training_api.states import JobState
@@ -144,14 +145,7 @@ def places(neighbour: int, stack: LocalStack) -> Iterator[dict[str, tuple[str, s
         }
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        pytest.param("open", marks=pytest.mark.extended),
-        "internet",
-        pytest.param("none", marks=pytest.mark.extended),
-    ],
-)
+@pytest.fixture(scope="module", params=cases(REACHED, witnesses=["internet"]))
 def mode(request: pytest.FixtureRequest) -> str:
     """A value of ``TRAINING_EGRESS``."""
     return str(request.param)

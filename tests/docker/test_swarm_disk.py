@@ -15,13 +15,7 @@ from training_api.dialects.ml_v1.resources import ReplicaConfig
 from training_api.job.image_ref import ImageRef
 from training_api.states import JobState
 
-pytestmark = [
-    pytest.mark.docker,
-    pytest.mark.swarm,
-    pytest.mark.needs_root,
-    pytest.mark.timeout(600),
-    pytest.mark.extended,
-]
+pytestmark = [pytest.mark.docker, pytest.mark.swarm, pytest.mark.timeout(600), pytest.mark.extended]
 
 PROJECT = "demo-project"
 MIB = 2**20

@@ -29,6 +29,7 @@ from tests.support.bed.real_parts import end_all_jobs
 from tests.support.bed.swarm import Swarm, drained
 from tests.support.bed.swarm_service import Service, service_with_agents
 from tests.support.ports import reserve_port
+from tests.support.selection import cases
 from tests.support.waiting import wait_until
 from training_api.clients.training import TrainingClient
 from training_api.job.image_ref import ImageRef
@@ -90,7 +91,7 @@ def places(swarm: Swarm) -> Iterator[Places]:
         }
 
 
-@pytest.fixture(scope="module", params=[pytest.param("internet", marks=pytest.mark.extended), "none"])
+@pytest.fixture(scope="module", params=cases(REACHED, witnesses=["none"]))
 def mode(request: pytest.FixtureRequest) -> str:
     """A value of ``TRAINING_EGRESS``."""
     return str(request.param)

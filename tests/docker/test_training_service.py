@@ -18,6 +18,7 @@ from tests.support import web
 from tests.support.bed.job_watch import messages_that
 from tests.support.bed.real_parts import kill_service
 from tests.support.full_memory import FULL_MEMORY
+from tests.support.selection import cases
 from tests.support.waiting import wait_until
 from training_api.clients.log_cursor import job_log_filter
 from training_api.clients.training import TrainingClient
@@ -244,10 +245,7 @@ def test_service_that_is_killed_adopts_its_running_job(
     assert ticks == [f"tick {place}" for place in range(30)]
 
 
-@pytest.mark.parametrize(
-    "delay_seconds",
-    [0.1, 0.8, *(pytest.param(delay, marks=pytest.mark.extended) for delay in (0.0, 0.05, 0.2, 0.4, 1.6))],
-)
+@pytest.mark.parametrize("delay_seconds", cases([0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6], witnesses=[0.1, 0.8]))
 def test_service_killed_at_any_moment_ends_the_job_once(
     training: TrainingClient, submit: Callable[..., str], stack: LocalStack, delay_seconds: float
 ) -> None:

@@ -32,6 +32,7 @@ from tests.e2e.browsing import (
     serious_violations,
 )
 from tests.support import web
+from tests.support.selection import cases
 from tests.support.speed import drawn_out, scaled
 from training_api.clients.training import TrainingClient
 from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, ScaleTier, TrainingInput
@@ -235,7 +236,7 @@ def test_filters_are_in_the_address_and_pages_turn(
     assert shared.url.endswith("/training/jobs")
 
 
-@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.extended)])
+@pytest.mark.parametrize("theme", cases(["light", "dark"], witnesses=["light"]))
 def test_page_is_for_everybody(
     admin: Person, submit: Callable[[str, str], str], job_id: str, theme: str
 ) -> None:

@@ -10,6 +10,7 @@ from playwright.sync_api import expect
 
 from tests.e2e.airflow_run import wait_until
 from tests.e2e.browsing import NARROW, WIDE, Person, keep_picture, overflow_pixels, serious_violations
+from tests.support.selection import cases
 from tests.support.speed import drawn_out
 from training_api.clients.training import TrainingClient
 from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, ScaleTier, TrainingInput
@@ -85,7 +86,7 @@ def test_choices_are_in_the_address_and_charts_can_be_read_by_keys_and_as_tables
     wait_until(lambda: rows.count() >= 7 * 24, "the chart is a table with a row an hour")
 
 
-@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.extended)])
+@pytest.mark.parametrize("theme", cases(["light", "dark"], witnesses=["light"]))
 def test_page_is_for_everybody(
     viewer: Person, train: Callable[[str, str], str], job_id: str, theme: str
 ) -> None:

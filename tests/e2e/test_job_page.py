@@ -23,6 +23,7 @@ from tests.e2e.browsing import (
     serious_violations,
 )
 from tests.support import web
+from tests.support.selection import cases
 from tests.support.speed import scaled
 from training_api.clients.training import TrainingClient
 from training_api.dialects.ml_v1.resources import (
@@ -146,7 +147,7 @@ def test_job_that_runs_is_followed_to_its_failure_and_the_page_says_why(
     assert len(re.findall(r"master-replica-0: epoch \d+ of 24\n", kept.read_text("utf-8"))) == 24
 
 
-@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.extended)])
+@pytest.mark.parametrize("theme", cases(["light", "dark"], witnesses=["light"]))
 def test_study_has_a_table_to_sort_and_plots(admin: Person, submit: Callable[..., str], theme: str) -> None:
     job_id = submit(talks(4, 0), hyperparameters=STUDY)
     page = admin.open(f"/training/jobs/{job_id}")

@@ -27,6 +27,7 @@ from tests.e2e.browsing import (
     serious_violations,
 )
 from tests.support import web
+from tests.support.selection import cases
 from tests.support.speed import scaled
 from training_api.job.image_ref import ImageRef
 from training_api.job.project_number import project_number
@@ -195,7 +196,7 @@ def test_a_connection_to_vertex_ai_shows_what_its_api_tells(
     keep_picture(fleet, "fleet-of-vertex-ai")
 
 
-@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.extended)])
+@pytest.mark.parametrize("theme", cases(["light", "dark"], witnesses=["light"]))
 def test_a_tuning_job_has_its_trials_and_their_curves(
     admin: Person, submit: Submit, pushed_image: ImageRef, theme: str
 ) -> None:

@@ -30,6 +30,7 @@ from tests.support.fakes.fake_service import make_job
 from tests.support.fakes.losing_gateway import Fault, Harm, LosingGateway
 from tests.support.fakes.submission_tries import FIRST, LAG, Try
 from tests.support.fakes.virtual_time import VirtualClock
+from tests.support.selection import cases
 from training_api.dialects.ml_v1.intent import request_hash
 from training_api.dialects.ml_v1.resources import Job
 from training_api.job.labels import OWNER_LABEL
@@ -125,9 +126,7 @@ def faults_of(rng: random.Random) -> list[Fault]:
     return [Fault(rng.choice(list(Harm)), rng.uniform(1.0, 60.0)) for _ in range(count)]
 
 
-@pytest.mark.parametrize(
-    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.extended) for seed in SEEDS[2:])]
-)
+@pytest.mark.parametrize("seed", cases(SEEDS, witnesses=[0, 1]))
 def test_one_job_of_a_task_is_left_and_each_other_is_cancelled_by_the_poll_that_shows_it(
     world: World, seed: int
 ) -> None:

@@ -15,6 +15,7 @@ import pytest
 from tests.support.bed.service_process import ServiceProcess
 from tests.support.fakes.docker_api import FakeDocker, Program, run_fake_docker
 from tests.support.fakes.silent_server import SilentServer, run_silent_server
+from tests.support.selection import cases
 from tests.support.speed import scaled
 from tests.support.waiting import wait_until
 from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
@@ -22,7 +23,7 @@ from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingIn
 IMAGE = "registry.test/project/trainer:1"
 STOP_SECONDS = 10
 SIGNALS = pytest.mark.parametrize(
-    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.extended)]
+    "number", cases([signal.SIGTERM, signal.SIGINT], witnesses=[signal.SIGTERM])
 )
 
 

@@ -1,10 +1,27 @@
-"""Which of a module's tests are run: for fixtures that do the work of all of them at once."""
+"""Which of a module's tests ``make test`` runs, and which of them are run now."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import pytest
+
+
+def cases(values: Iterable[Any], *, witnesses: Collection[Any]) -> list[Any]:
+    """
+    Return the values of a parameter, all but the witnesses marked ``extended``.
+
+    For ``parametrize``, and for the ``params`` of a fixture.
+
+    :raises ValueError: a witness is none of the values, and so nothing would stand for the others.
+    """
+    found = list(values)
+    if unknown := [witness for witness in witnesses if witness not in found]:
+        raise ValueError(f"witnesses must be among the values {found}, got {unknown}")
+    return [
+        value if value in witnesses else pytest.param(value, marks=pytest.mark.extended) for value in found
+    ]
 
 
 def chosen_values(request: pytest.FixtureRequest, parameter: str) -> list[Any]:

@@ -124,7 +124,7 @@ class Campaign:
                     outliving |= await self._start_survivors(again, "-anew")
                 await self._survive(act, outliving)
         with self._timed("end of the survivors"):
-            await self._note_orphans(self._of(outliving, *_SURVIVED))
+            await self._note_orphans(self._by_cell(outliving, *_SURVIVED))
             await asyncio.gather(
                 *(self._end(phase, case) for phase, case in outliving.items() if phase in WAITS)
             )
@@ -133,7 +133,7 @@ class Campaign:
         """Return the cells of ``acts`` that are run, act by act."""
         return [self._cells[act, phase] for act in acts for phase in Phase if (act, phase) in self._cells]
 
-    def _of(self, cases: Mapping[Phase, Case], *acts: Act) -> dict[Cell, Case]:
+    def _by_cell(self, cases: Mapping[Phase, Case], *acts: Act) -> dict[Cell, Case]:
         """Return the case of each cell of ``acts`` that got into its phase."""
         return {cell: cases[cell.phase] for cell in self._wanted(*acts) if cell.phase in cases}
 
@@ -302,7 +302,7 @@ class Campaign:
 
     async def _survive(self, act: Act, outliving: Mapping[Phase, Case]) -> None:
         """Do ``act`` to the part beneath all cases, and note what came of each."""
-        cases = self._of(outliving, act)
+        cases = self._by_cell(outliving, act)
         for case in cases.values():
             case.first_try = case.task(self._view).try_number
             # What the service has not answered it asks again, and is done.

@@ -1,7 +1,7 @@
 """
 Every cell of the kill table under the real scheduler, on real containers.
 
-See ``table.py``. Phases of which the page says the same as of another one are extended tests.
+See ``table.py``. ``make test`` runs one phase of each column of the page; the others are extended tests.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 from tests.e2e.kill_table.campaign import Campaign
 from tests.e2e.kill_table.stack import open_bed
 from tests.e2e.kill_table.table import WITNESSES, Cell, cells
-from tests.support.selection import chosen_values
+from tests.support.selection import cases, chosen_values
 
 pytestmark = [pytest.mark.docker, pytest.mark.e2e, pytest.mark.timeout(3600)]
 
@@ -33,12 +33,9 @@ def campaign(
         yield campaign
 
 
-def _parameter(cell: Cell) -> object:
-    marks = [] if cell.phase in WITNESSES else [pytest.mark.extended]
-    return pytest.param(cell, id=str(cell), marks=marks)
-
-
-@pytest.mark.parametrize("cell", list(map(_parameter, cells())))
+@pytest.mark.parametrize(
+    "cell", cases(cells(), witnesses=[cell for cell in cells() if cell.phase in WITNESSES]), ids=str
+)
 def test_what_happens_is_what_the_table_says(cell: Cell, campaign: Campaign) -> None:
     assert campaign.notes[cell] == []
     assert campaign.outcomes[cell] == cell.expected

@@ -15,6 +15,7 @@ import pytest
 
 from tests.e2e.airflow_run import Run
 from tests.e2e.two_hosts.bed import TwoHosts, WorkerHost, open_hosts
+from tests.support.selection import cases
 from tests.support.waiting import wait_until
 from training_api.states import JobState
 
@@ -74,9 +75,7 @@ def test_a_run_succeeds_with_its_tasks_on_both_hosts(dag_id: str, two: TwoHosts)
     assert "nothing is pushed" in run.log(f"{group}.push")
 
 
-@pytest.mark.parametrize(
-    "phase", ["build", *(pytest.param(phase, marks=pytest.mark.extended) for phase in PHASES[1:])]
-)
+@pytest.mark.parametrize("phase", cases(PHASES, witnesses=["build"]))
 def test_a_host_that_dies_loses_nothing(phase: str, two: TwoHosts) -> None:
     run = Run.start(two.api, "slow_pipeline")
     task = "train.wait_until_finished" if phase == "wait" else f"train.{phase}"

@@ -6,6 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from tests.support.selection import cases
+
 ROOT = Path(__file__).resolve().parents[3]
 TESTS = """
 import pytest
@@ -56,3 +60,18 @@ def run(folder: Path, expected: str, *options: str) -> str:
 def test_a_fixture_learns_which_values_are_run_and_whether_another_one_is_used(tmp_path: Path) -> None:
     assert "7 passed" in run(tmp_path, "([1, 2, 3], True)")
     assert "2 passed" in run(tmp_path, "([2], False)", "-k", "2")
+
+
+def test_all_but_the_witnesses_are_extended_in_the_order_of_the_values() -> None:
+    extended = pytest.mark.extended
+
+    assert cases("abc", witnesses=["b"]) == [
+        pytest.param("a", marks=extended),
+        "b",
+        pytest.param("c", marks=extended),
+    ]
+
+
+def test_a_witness_that_is_none_of_the_values_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"witnesses must be among the values \['a', 'b'\], got \['c'\]"):
+        cases("ab", witnesses=["a", "c"])
