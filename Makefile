@@ -40,12 +40,9 @@ demo serve env status join-command down compose-up compose-down: setup
 # ONLY=docker, e2e, gcloud, browser, swarm, quick, integration, kill, hosts, wheels or compose: that part alone.
 # KEEP=1: beside the results of the run before. PYTEST_ARGUMENTS: a path, -k, -m, and the like.
 TEST_BED = $(PYTHON) -m local_stack test-bed $(PYTHON) -m tests.suite
-test: setup
-	@$(TEST_BED) --only "$(ONLY)" $(if $(KEEP),--keep-results) $(PYTEST_ARGUMENTS)
-
-# With the further cases of what `make test` has shown by one: twice the time.
-test-all: setup
-	@$(TEST_BED) --all --only "$(ONLY)" $(if $(KEEP),--keep-results) $(PYTEST_ARGUMENTS)
+# `make test` shows each promise once; `make test-all` also runs the further cases.
+test test-all: setup
+	@$(TEST_BED) $(if $(filter test-all,$@),--all) --only "$(ONLY)" $(if $(KEEP),--keep-results) $(PYTEST_ARGUMENTS)
 
 # What needs neither Docker nor processes of Airflow.
 test-quick: setup
