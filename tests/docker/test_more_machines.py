@@ -238,6 +238,18 @@ def engines(machines: Machines) -> Iterator[Mapping[str, docker.APIClient]]:
         client.close()
 
 
+@pytest.fixture
+def agents_everywhere(
+    first: FirstMachine, machines: Machines, engines: Mapping[str, docker.APIClient]
+) -> None:
+    """Let those machines join that no test before has let in, and wait for the agents of all."""
+    for node in machines.nodes[1:]:
+        if engines[node.name].info()["Swarm"]["LocalNodeState"] == "inactive":
+            status, printed = run_there(node, first.join_command())
+            assert status == 0, printed
+    wait_until(lambda: set(agents_of(engines)) == set(engines), "each machine has its agent", seconds=120)
+
+
 def ask(first: FirstMachine, method: str, url: str, **options: Any) -> httpx.Response:
     """Ask from a machine that is none of the swarm, on a connection of its own."""
     trusted = ssl.create_default_context(cafile=first.settings.authority_file)
@@ -408,10 +420,10 @@ def service_pids(first: FirstMachine) -> list[int]:
     return found
 
 
+@pytest.mark.usefixtures("agents_everywhere")
 def test_agents_come_to_every_machine_and_back_after_a_login_that_expired_and_a_kill(
     first: FirstMachine, engines: Mapping[str, docker.APIClient]
 ) -> None:
-    wait_until(lambda: set(agents_of(engines)) == set(engines), "each machine has its agent", seconds=120)
     wait_until(
         lambda: any(each.endswith("%docker_gwbridge:8475") for each in listeners(first, "t")),
         "the agent of the first machine serves metadata to its containers",
@@ -447,6 +459,7 @@ def test_agents_come_to_every_machine_and_back_after_a_login_that_expired_and_a_
     assert {name for name in engines if after[name] != before[name]} == {"node3"}
 
 
+@pytest.mark.usefixtures("agents_everywhere")
 @pytest.mark.extended
 def test_trials_on_all_machines_report_to_the_first_one(
     first: FirstMachine, engines: Mapping[str, docker.APIClient], base_image: str, job_id: str, tmp_path: Path
@@ -477,6 +490,7 @@ def test_trials_on_all_machines_report_to_the_first_one(
     assert warnings == []
 
 
+@pytest.mark.usefixtures("agents_everywhere")
 @pytest.mark.extended
 def test_a_job_that_was_built_and_pushed_runs_on_all_machines_with_objects(
     first: FirstMachine, engines: Mapping[str, docker.APIClient], base_image: str, job_id: str, tmp_path: Path
@@ -516,6 +530,7 @@ def test_a_job_that_was_built_and_pushed_runs_on_all_machines_with_objects(
     assert len(written) == 3
 
 
+@pytest.mark.usefixtures("agents_everywhere")
 @pytest.mark.extended
 def test_jobs_of_packages_have_their_image_on_every_machine(
     first: FirstMachine, engines: Mapping[str, docker.APIClient], job_id: str
@@ -564,6 +579,7 @@ def ran_everywhere(engines: Mapping[str, docker.APIClient], job_id: str) -> Call
     return look
 
 
+@pytest.mark.usefixtures("agents_everywhere")
 def test_down_says_what_it_leaves_and_the_next_start_finds_it(
     first: FirstMachine, engines: Mapping[str, docker.APIClient]
 ) -> None:
@@ -577,6 +593,7 @@ def test_down_says_what_it_leaves_and_the_next_start_finds_it(
     assert engines["node1"].inspect_swarm()["ID"] == swarm
 
 
+@pytest.mark.usefixtures("agents_everywhere")
 def test_without_the_address_nothing_listens_for_others_any_more(
     first: FirstMachine, engines: Mapping[str, docker.APIClient]
 ) -> None:
