@@ -10,12 +10,9 @@ import json
 import os
 import re
 import signal
-import ssl
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -27,20 +24,17 @@ from container_engines.docker.client import post
 from container_engines.swarm.agent import AGENT_OF
 from container_engines.swarm.images import pull_headers
 from local_stack.parts.agent_image import agent_image
-from local_stack.people.credentials import developers_header, registry_login
+from local_stack.people.credentials import registry_login
 from local_stack.processes.progress import Progress
-from local_stack.settings import StackSettings
 from tests.support import web
+from tests.support.bed.first_machine import PROJECT, SOCKET, FirstMachine, run_there
 from tests.support.bed.job_watch import messages, until_state
-from tests.support.bed.machines import Machines, Node
+from tests.support.bed.machines import Machines
 from tests.support.bed.swarm import set_availability
 from tests.support.dead_runs import remove_tree
 from tests.support.run_id import current_run
 from tests.support.speed import scaled
 from tests.support.waiting import wait_until
-from training_api.clients.fleet import OpsClient
-from training_api.clients.network import Network
-from training_api.clients.training import TrainingClient
 from training_api.dialects.ml_v1.resources import (
     Goal,
     HyperparameterSpec,
@@ -54,10 +48,6 @@ from training_api.states import JobState
 
 pytestmark = [pytest.mark.docker, pytest.mark.swarm]
 
-PROJECT = "demo-project"
-#: On each machine: what its agent keeps, and the engine's socket, which is elsewhere on each of these.
-AGENT_FOLDER, SOCKET = "/run/agents", "/run/engine.sock"
-_LOOPBACK = ("127.", "[::1]", "[::ffff:127.")
 #: Every replica reads the object, and writes what it read beside its name; the master waits for the others.
 TRAINER = """\
 import json, os, sys, time, urllib.parse, urllib.request
@@ -100,91 +90,6 @@ ENTRYPOINT ["python3", "-u", "/trainer.py"]
 """
 
 
-class FirstMachine:
-    """The machine that serves the stack, by the commands that ``make`` runs."""
-
-    def __init__(self, node: Node, state_dir: Path, base_image: str) -> None:
-        self.node = node
-        self._told = {
-            "LOCAL_STACK_STATE_DIR": str(state_dir),
-            "LOCAL_STACK_DOCKER_HOST": node.docker_host,
-            "LOCAL_STACK_ADVERTISE_ADDRESS": node.address,
-            "LOCAL_STACK_REQUIRE_AUTH": "true",
-            "LOCAL_STACK_BASE_IMAGE": base_image,
-            "LOCAL_STACK_INSTALL_PACKAGES": "false",
-            "LOCAL_STACK_TRAINING_ENVIRONMENT": json.dumps(
-                {
-                    "TRAINING_STOP_GRACE_SECONDS": "1",
-                    "TRAINING_MEMORY_LIMIT_BYTES": str(256 * 1024**2),
-                    "TRAINING_AGENT_FOLDER": AGENT_FOLDER,
-                    "TRAINING_AGENT_DOCKER_SOCKET": SOCKET,
-                }
-            ),
-        }
-        self.settings = StackSettings.model_validate(
-            {
-                name.removeprefix("LOCAL_STACK_").lower(): value
-                for name, value in self._told.items()
-                if name != "LOCAL_STACK_TRAINING_ENVIRONMENT"
-            }
-        )
-
-    def start(self, command: str, **settings: str | None) -> subprocess.Popen[bytes]:
-        """Start ``make COMMAND`` there, with other settings or without (``None``)."""
-        others = {name: value for name, value in os.environ.items() if not name.startswith("LOCAL_STACK_")}
-        log = self.node.folder / f"{command}.log"
-        log.unlink(missing_ok=True)
-        return self.node.run(
-            command,
-            *(sys.executable, "-m", "local_stack", command),
-            environment={
-                name: value for name, value in (others | self._told | settings).items() if value is not None
-            },
-        )
-
-    def make(self, command: str, *, status: int = 0, **settings: str | None) -> str:
-        """Run ``make COMMAND`` there; return what it prints."""
-        ended = self.start(command, **settings).wait(scaled(240))
-        printed = (self.node.folder / f"{command}.log").read_text("utf-8")
-        assert ended == status, printed
-        return printed
-
-    def client(self) -> TrainingClient:
-        """Return a client of the training service on another machine, with a token."""
-        return TrainingClient(self.settings.gate_url, PROJECT, **self._login())
-
-    def ops(self) -> OpsClient:
-        """Return a client of what is known of jobs, there too."""
-        return OpsClient(self.settings.gate_url, PROJECT, **self._login())
-
-    def _login(self) -> dict[str, Any]:
-        network = Network(verify=str(self.settings.authority_file))
-        return {"headers": developers_header(self.settings), "network": network}
-
-    def store(self, *arguments: str) -> str:
-        """Ask the object store over the machine's loopback, as its users do."""
-        log = self.node.folder / "store.log"
-        log.unlink(missing_ok=True)
-        url = f"{self.settings.object_store_url}{arguments[-1]}"
-        asked = self.node.run("store", "curl", "--silent", "--fail", *arguments[:-1], url)
-        assert asked.wait(scaled(60)) == 0, log.read_text()
-        return log.read_text()
-
-    def join_command(self) -> str:
-        """Return what ``make join-command`` prints for the other machine."""
-        printed = self.make("join-command")
-        return printed[printed.index("sh <<'JOIN'") : printed.index("\nJOIN\n") + len("\nJOIN\n")]
-
-
-def run_there(node: Node, script: str) -> tuple[int, str]:
-    """Paste ``script`` into a shell of another machine; return its status and what it prints."""
-    log = node.folder / "join.log"
-    log.unlink(missing_ok=True)
-    environment = {"PATH": os.environ["PATH"], "DOCKER_HOST": node.docker_host}
-    status = node.run("join", "sh", "-c", script, environment=environment).wait(scaled(180))
-    return status, log.read_text("utf-8")
-
-
 @pytest.fixture(scope="module")
 def machines() -> Iterator[Machines]:
     """Three machines with an engine each, none of which is in a swarm."""
@@ -211,22 +116,12 @@ def first(machines: Machines, engine_client: docker.APIClient, base_image: str) 
         agent.ensure(client, Progress(quiet=True))
     first.node.copy_image(agent.name, engine_client)
     with closing(first.node.client()) as engine:
-        kill_once(first, lambda: (folder / "machines" / "authority-key.pem").exists())
-        kill_once(first, lambda: engine.info()["Swarm"]["LocalNodeState"] == "active")
+        first.start_and_kill(lambda: (folder / "machines" / "authority-key.pem").exists())
+        first.start_and_kill(lambda: engine.info()["Swarm"]["LocalNodeState"] == "active")
     first.make("serve")
     yield first
     first.make("down")
     remove_tree(folder)
-
-
-def kill_once(first: FirstMachine, moment: Callable[[], bool]) -> None:
-    """Start the stack, and kill the command at a moment."""
-    serving = first.start("serve")
-    wait_until(moment, "the moment to kill it has come", poll_seconds=0.01)
-    assert serving.poll() is None
-    (command,) = Path(f"/proc/{serving.pid}/task/{serving.pid}/children").read_text().split()
-    os.kill(int(command), signal.SIGKILL)
-    serving.wait(scaled(30))
 
 
 @pytest.fixture(scope="module")
@@ -250,39 +145,13 @@ def agents_everywhere(
     wait_until(lambda: set(agents_of(engines)) == set(engines), "each machine has its agent", seconds=120)
 
 
-def ask(first: FirstMachine, method: str, url: str, **options: Any) -> httpx.Response:
-    """Ask from a machine that is none of the swarm, on a connection of its own."""
-    trusted = ssl.create_default_context(cafile=first.settings.authority_file)
-    return web.request(method, url, verify=trusted, **options)
-
-
 def worker_token(engine: docker.APIClient) -> str:
     return str(engine.inspect_swarm()["JoinTokens"]["Worker"])
 
 
 def test_nothing_but_the_named_ports_listens_beyond_loopback(first: FirstMachine) -> None:
     for kind, ports in (("t", (2377, 7946, 5000, 8474, 9023)), ("u", (7946,))):
-        assert beyond_loopback(first, kind) == {f"{first.node.address}:{port}" for port in ports}
-
-
-def beyond_loopback(first: FirstMachine, kind: str) -> set[str]:
-    """Return where the first machine listens for others, over TCP (``t``) or UDP (``u``)."""
-    # The kernel's own, for the overlay networks, has no process.
-    kernels = {"0.0.0.0:4789", "*:4789", "[::]:4789"}
-    return {
-        each
-        for each in listeners(first, kind) - kernels
-        # The last is the agent's, for what comes from the machine's own containers.
-        if not each.startswith(_LOOPBACK) and "%docker_gwbridge:" not in each
-    }
-
-
-def listeners(first: FirstMachine, kind: str) -> set[str]:
-    """Return where the first machine listens at all, and the interface of what is bound to one."""
-    log = first.node.folder / "ss.log"
-    log.unlink(missing_ok=True)
-    assert first.node.run("ss", "ss", f"-Hln{kind}").wait(scaled(30)) == 0
-    return {line.split()[3] for line in log.read_text().splitlines()}
+        assert first.beyond_loopback(kind) == {f"{first.node.address}:{port}" for port in ports}
 
 
 def test_each_port_refuses_who_has_no_token(first: FirstMachine) -> None:
@@ -290,20 +159,19 @@ def test_each_port_refuses_who_has_no_token(first: FirstMachine) -> None:
     gate, registry = settings.gate_url, settings.registry_url
     made_up = {"Authorization": "Bearer " + "x" * 43}
     scope = f"service=training-registry&scope=repository:{PROJECT}/x:pull"
-    anybodys = ask(first, "GET", f"{gate}/registry/token?{scope}").json()["token"]
+    anybodys = first.ask("GET", f"{gate}/registry/token?{scope}").json()["token"]
     store = f"http://{first.node.address}:{settings.object_store_port}/storage/v1/b/demo-bucket/o"
     answers = {
-        "service": ask(first, "GET", f"{gate}/v1/projects/{PROJECT}/jobs"),
-        "registry": ask(first, "GET", f"{registry}/v2/"),
-        "the registry, with the token that anybody gets": ask(
-            first,
+        "service": first.ask("GET", f"{gate}/v1/projects/{PROJECT}/jobs"),
+        "registry": first.ask("GET", f"{registry}/v2/"),
+        "the registry, with the token that anybody gets": first.ask(
             "GET",
             f"{registry}/v2/{PROJECT}/x/tags/list",
             headers={"Authorization": f"Bearer {anybodys}"},
         ),
-        "joining": ask(first, "POST", f"{gate}/machines:join"),
-        "a token that was made up": ask(first, "POST", f"{gate}/machines:join", headers=made_up),
-        "a machine that is none of the swarm": ask(first, "GET", store),
+        "joining": first.ask("POST", f"{gate}/machines:join"),
+        "a token that was made up": first.ask("POST", f"{gate}/machines:join", headers=made_up),
+        "a machine that is none of the swarm": first.ask("GET", store),
     }
 
     assert {name: answer.status_code for name, answer in answers.items()} == {
@@ -378,10 +246,10 @@ def test_a_gate_that_is_killed_after_it_gave_swarms_token_away_replaces_it(
     token = re.search(r"^token=(\S+)$", first.join_command(), re.MULTILINE)
     assert token is not None
     headers = {"Authorization": f"Bearer {token[1]}"}
-    assert ask(first, "POST", f"{first.settings.gate_url}/machines:join", headers=headers).json() == {
+    assert first.ask("POST", f"{first.settings.gate_url}/machines:join", headers=headers).json() == {
         "token": before
     }
-    (gate,) = gate_pids(first)
+    (gate,) = first.gate_pids()
 
     os.kill(gate, signal.SIGKILL)
     (record,) = folder.iterdir()
@@ -392,32 +260,10 @@ def test_a_gate_that_is_killed_after_it_gave_swarms_token_away_replaces_it(
     wait_until(lambda: not record.exists(), "it is forgotten")
 
 
-def gate_pids(first: FirstMachine) -> list[int]:
-    """Return the processes of the stack's gate."""
-    folder = f"--folder={first.settings.machines_dir}".encode()
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        with suppress(OSError):  # it has ended
-            if folder in path.read_bytes().split(b"\0"):
-                found.append(int(path.parent.name))
-    return found
-
-
 def agents_of(engines: Mapping[str, docker.APIClient]) -> dict[str, str]:
     """Return the id of the running agent's container on each machine."""
     found = {name: engine.containers(filters={"label": AGENT_OF}) for name, engine in engines.items()}
     return {name: items[0]["Id"] for name, items in found.items() if items}
-
-
-def service_pids(first: FirstMachine) -> list[int]:
-    """Return the processes of the stack's training service."""
-    told = f"TRAINING_KEY_DIR={first.settings.key_dir}".encode()
-    found = []
-    for path in Path("/proc").glob("[0-9]*/environ"):
-        with suppress(OSError):  # it has ended
-            if told in path.read_bytes().split(b"\0"):
-                found.append(int(path.parent.name))
-    return found
 
 
 @pytest.mark.usefixtures("agents_everywhere")
@@ -425,7 +271,7 @@ def test_agents_come_to_every_machine_and_back_after_a_login_that_expired_and_a_
     first: FirstMachine, engines: Mapping[str, docker.APIClient]
 ) -> None:
     wait_until(
-        lambda: any(each.endswith("%docker_gwbridge:8475") for each in listeners(first, "t")),
+        lambda: any(each.endswith("%docker_gwbridge:8475") for each in first.listeners("t")),
         "the agent of the first machine serves metadata to its containers",
     )
     before, manager = agents_of(engines), engines["node1"]
@@ -451,7 +297,7 @@ def test_agents_come_to_every_machine_and_back_after_a_login_that_expired_and_a_
         return any("No such image" in task["Status"].get("Err", "") for task in tasks)
 
     wait_until(is_refused, "the machine cannot pull its agent")
-    (pid,) = service_pids(first)
+    (pid,) = first.service_pids()
     os.kill(pid, signal.SIGKILL)
 
     wait_until(lambda: set(agents_of(engines)) == set(engines), "each machine has its agent", seconds=120)
@@ -587,7 +433,7 @@ def test_down_says_what_it_leaves_and_the_next_start_finds_it(
 
     printed = first.make("down")
     first.make("serve")
-    assert gate_pids(first)
+    assert first.gate_pids()
 
     assert "still manages its swarm, with 2 other machines (node2, node3)" in printed
     assert engines["node1"].inspect_swarm()["ID"] == swarm
@@ -600,6 +446,6 @@ def test_without_the_address_nothing_listens_for_others_any_more(
     first.make("serve", LOCAL_STACK_ADVERTISE_ADDRESS=None)
 
     # The engine's bridge is for containers of this machine.
-    heard = {each for each in beyond_loopback(first, "t") if not each.startswith("172.")}
+    heard = {each for each in first.beyond_loopback("t") if not each.startswith("172.")}
     assert heard == {f"{first.node.address}:{port}" for port in (2377, 7946)}
     assert len(engines["node1"].nodes()) == 3
